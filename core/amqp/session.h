@@ -1,0 +1,100 @@
+/* One AMQP connection with one channel, consuming one queue. The only folder that includes rabbitmq-c.
+ *
+ * Nothing waits inside the library: amqp_session_pump() takes what the socket has, assembles deliveries frame by frame
+ * and keeps them in order of arrival until amqp_session_take(). Opening waits with the waiter, bounded. Each (re)opened
+ * channel is a new *epoch*; an ack carries the epoch its delivery came from and is dropped when that is over.
+ * The session never cancels or reopens anything by itself: it reports, its owner decides. */
+#ifndef AMQP_SESSION_H
+#define AMQP_SESSION_H
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/wait.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct amqp_params {
+	const char *url;      /* amqp:// or amqps:// user@host:port/vhost */
+	const char *password; /* NULL: the URL's, else "guest" */
+	int heartbeat_s;
+	const char *tls_ca_file, *tls_cert_file, *tls_key_file; /* NULL: system's CAs; none */
+	bool tls_verify;
+	const char *connection_name; /* shown by the broker: effectd/CONSUMER/WORKER */
+};
+
+enum amqp_declare { AMQP_DECLARE_NO, AMQP_DECLARE_PASSIVE, AMQP_DECLARE_YES };
+
+struct amqp_argument {
+	const char *name, *value; /* value: whole numbers are sent as int64, true/false as bool, else as text */
+};
+
+struct amqp_binding {
+	const char *exchange, *routing_key;
+};
+
+struct amqp_consume {
+	const char *queue;
+	enum amqp_declare declare;
+	const char *queue_type; /* with AMQP_DECLARE_YES: x-queue-type */
+	const struct amqp_argument *arguments;
+	size_t argument_count;
+	const struct amqp_binding *bindings;
+	size_t binding_count;
+	uint16_t prefetch;
+	size_t buffer_bytes; /* reading pauses while untaken and unreturned deliveries hold more than this */
+	size_t max_body;     /* a larger body still comes, in memory of its own, flagged */
+	const char *consumer_tag;
+};
+
+/* A delivery as it came. Lives until amqp_session_return(). */
+struct amqp_delivery {
+	uint64_t tag;
+	uint32_t epoch;
+	bool redelivered, oversized;
+	struct str exchange, routing_key, properties /* encoded, as received */, body;
+};
+
+struct amqp_session;
+
+/* Connects, logs in (announcing consumer_cancel_notify, connection.blocked, the connection name), opens a channel,
+ * declares if asked. ST_UNAVAILABLE: not reachable; ST_REFUSED: code is the broker's reply code. */
+enum status amqp_session_open(struct amqp_session **ret, const struct amqp_params *params, struct waiter *waiter,
+			      struct error *err) MUST_USE;
+void amqp_session_destroy(struct amqp_session *s); /* never waits; NULL is fine; deliveries still held become invalid */
+
+/* Opens a channel, sets QoS, declares, binds, consumes: a new epoch. The session's channel must be closed. */
+enum status amqp_session_consume(struct amqp_session *s, const struct amqp_consume *c, struct error *err) MUST_USE;
+
+/* Closes the channel: the broker takes back all that is unacknowledged. Bounded wait; ends the epoch. */
+enum status amqp_session_close_channel(struct amqp_session *s, struct error *err) MUST_USE;
+
+/* Stops deliveries, keeps the channel for acks: drain. Deliveries that come before cancel-ok are kept unacked. */
+enum status amqp_session_cancel(struct amqp_session *s, struct error *err) MUST_USE;
+
+/* Reads what is there, sends heartbeats, never waits. ST_UNAVAILABLE: the connection is gone. ST_REFUSED: the channel
+ * is closed, by the broker (code: 404, 406, ...) or since the consumer was cancelled (code 0, text says so). */
+enum status amqp_session_pump(struct amqp_session *s, struct error *err) MUST_USE;
+
+int amqp_session_fd(const struct amqp_session *s);
+int64_t amqp_session_wake_ms(const struct amqp_session *s); /* pump again by then even when the socket is silent */
+bool amqp_session_reading(const struct amqp_session *s);    /* false: buffer_bytes reached, do not poll for input */
+bool amqp_session_blocked(const struct amqp_session *s);    /* connection.blocked */
+uint32_t amqp_session_epoch(const struct amqp_session *s);  /* 0: no open channel */
+
+/* The oldest delivery not yet taken, or NULL. */
+struct amqp_delivery *amqp_session_peek(struct amqp_session *s);
+struct amqp_delivery *amqp_session_take(struct amqp_session *s);
+
+/* Gives a delivery's memory back. It says nothing to the broker. */
+void amqp_session_return(struct amqp_session *s, struct amqp_delivery *d);
+
+/* Acknowledges tag, or with multiple all up to it. A stale epoch sends nothing and is ST_OK; tag 0 is refused. */
+enum status amqp_session_ack(struct amqp_session *s, uint32_t epoch, uint64_t tag, bool multiple,
+			     struct error *err) MUST_USE;
+
+/* Messages ready in the queue, by a passive declare on a channel of its own (it may fail without harm to the consumer).
+ */
+enum status amqp_session_ready(struct amqp_session *s, const char *queue, uint32_t *ret_ready,
+			       struct error *err) MUST_USE;
+
+#endif

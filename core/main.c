@@ -1,0 +1,5 @@
+/* Nothing but the way in. */
+int main(void)
+{
+	return 0;
+}

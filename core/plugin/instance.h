@@ -1,0 +1,72 @@
+/* One configured plugin in one worker: its statements as PostgreSQL described them, and the calls into it.
+ *
+ * A call records operations; nothing is sent from inside plugin code. The heart sends a message's operations after its
+ * apply() returned OK, so whatever a plugin queued before another verdict is simply forgotten. */
+#ifndef PLUGIN_INSTANCE_H
+#define PLUGIN_INSTANCE_H
+
+#include "base/arena.h"
+#include "pg/session.h"
+#include "plugin/load.h"
+#include "plugin/message.h"
+#include "plugin/options.h"
+
+struct plugin_instance {
+	const struct plugin *plugin;
+	const char *consumer;
+	void *state;                                /* the plugin's own, from configure() */
+	effectd_claim claim;                        /* mode */
+	const struct effectd_statement *statements; /* static ones, then those that configure() declared */
+	struct pg_statement *prepared;              /* parallel; valid for the session last prepared on */
+	size_t statement_count;
+	/* private to core/plugin behind here */
+	void *setup;
+};
+
+/* Checks the settings, calls configure(). ST_INVALID: err says which setting or what the plugin said. */
+enum status plugin_instance_create(struct plugin_instance **ret, const struct plugin *plugin, const char *consumer,
+				   const struct plugin_setting *settings, size_t n, struct error *err) MUST_USE;
+void plugin_instance_destroy(struct plugin_instance *p); /* calls destroy(); NULL is fine */
+
+/* Prepares and describes all statements on a new session. ST_REFUSED: *ret_bad is the index of the wrong one. */
+enum status plugin_instance_prepare(struct plugin_instance *p, struct pg_session *s, size_t *ret_bad,
+				    struct error *err) MUST_USE;
+
+/* One queued statement. */
+enum plugin_op_kind { PLUGIN_OP_STATEMENT, PLUGIN_OP_OUTBOX };
+
+struct plugin_op {
+	enum plugin_op_kind kind;
+	uint32_t statement; /* STATEMENT: index into the instance's statements */
+	struct pg_values
+		values; /* encoded, in the arena. OUTBOX: kind, payload, headers, ordering_key, idempotency_key,
+			   all text or NULL; the caller adds consumer, message key and the default key */
+	struct plugin_op *next;
+};
+
+/* One call into the plugin and what came of it. In the caller's memory; reset by each plugin_call_*(). */
+struct plugin_call {
+	struct effectd_call pub; /* must be first */
+	struct plugin_instance *instance;
+	struct arena *arena;
+	const struct message *message; /* whose body effectd_body_json() means; NULL in apply_batch */
+	struct plugin_op *first, **tail;
+	size_t op_count;
+	bool batch; /* inside apply_batch */
+	bool in_key;
+	bool broken;     /* the plugin broke the rules: text says how; overrides its verdict */
+	char text[1001]; /* what the plugin said, or what it broke; UTF-8, cut at a character */
+	int64_t took_us; /* inside plugin code */
+};
+
+void plugin_call_init(struct plugin_call *call, struct plugin_instance *instance, struct arena *arena);
+
+/* The verdict, EFFECTD_BROKEN when the plugin broke the rules (also for a verdict that does not exist). key() and
+ * apply() need message_prepare() before. plugin_call_key checks the key: a bad one is EFFECTD_REJECT, *ret_bad_key set.
+ */
+effectd_verdict plugin_call_key(struct plugin_call *call, struct message *m, struct effectd_key *ret,
+				bool *ret_bad_key);
+effectd_verdict plugin_call_apply(struct plugin_call *call, struct message *m);
+effectd_verdict plugin_call_apply_batch(struct plugin_call *call, struct message *const *messages, size_t n);
+
+#endif
