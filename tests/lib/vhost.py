@@ -12,7 +12,7 @@ case rabbit_amqqueue:lookup(rabbit_misc:r(<<"{vhost}">>, queue, <<"{queue}">>)) 
   {{ok, Queue}} ->
     case amqqueue:get_type(Queue) of
       rabbit_quorum_queue ->
-        {{ok, {{_, State}}, _}} = ra:leader_query(amqqueue:get_pid(Queue), fun rabbit_fifo:overview/1),
+        {{ok, State, _}} = ra:consistent_query(amqqueue:get_pid(Queue), fun rabbit_fifo:overview/1),
         {{maps:get(num_ready_messages, State), maps:get(num_checked_out, State)}};
       _ ->
         [{{_, R}}, {{_, U}}] = rabbit_amqqueue:info(Queue, [messages_ready, messages_unacknowledged]),
@@ -35,12 +35,13 @@ class Vhost:
         return self.server.connect(self.name)
 
     def declare(self, *queues, queue_type="quorum", arguments=None):
-        """Durable queues."""
+        """Durable queues, which survive a kill of the broker from now on."""
         with self.connect() as connection:
             channel = connection.channel()
             for queue in queues:
                 channel.queue_declare(queue, durable=True,
                                       arguments={"x-queue-type": queue_type, **(arguments or {})})
+        self.server.keep_queues()
 
     def bind(self, exchange, routing_key, *queues, exchange_type="topic"):
         """Declare a durable exchange and bind the queues to it."""

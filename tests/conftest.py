@@ -1,0 +1,112 @@
+"""Fixtures: the private servers live for the whole run, each test gets a database and a virtual host of its own."""
+import itertools
+import os
+import shutil
+import signal
+import tempfile
+
+import pytest
+
+from lib import build
+from lib.daemon import Effectd, effectd
+from lib.postgres import Postgres
+from lib.publisher import Publisher
+from lib.rabbit import Rabbit
+
+PLUGINS = ("loyalty_points", "analytics", "receipts")
+_numbers = itertools.count(1)
+
+
+def pytest_configure(config):
+    """SIGTERM ends the run like Ctrl-C, so that the servers are stopped."""
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("SIGTERM", returncode=143))
+
+
+@pytest.fixture(scope="session")
+def servers_folder():
+    folder = tempfile.mkdtemp(prefix="effectd-tests-")
+    os.chmod(folder, 0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def pg(servers_folder):
+    server = Postgres(os.path.join(servers_folder, "pg"))
+    try:
+        yield server.create().start()
+    finally:
+        server.destroy()
+
+
+@pytest.fixture(scope="session")
+def rabbit(servers_folder):
+    server = Rabbit(os.path.join(servers_folder, "mq"))
+    try:
+        yield server.create().start()
+    finally:
+        server.destroy()
+
+
+@pytest.fixture
+def empty_db(pg):
+    """A database with nothing in it."""
+    database = pg.createdb(f"test_{next(_numbers)}")
+    yield database
+    database.drop()
+
+
+@pytest.fixture(scope="session")
+def shop_template(pg, tmp_path_factory):
+    """The name of a database with effectd's schema and the shipped plugins' tables, copied for each test."""
+    database = pg.createdb("shop_template")
+    file = tmp_path_factory.mktemp("template") / "effectd.ini"
+    file.write_text(f"[database:main]\nconninfo = {database.conninfo}\n")
+    done = effectd("migrate", "up", "-c", file)
+    assert done.rc == 0, f"effectd migrate up failed with {done.rc}:\n{done.stderr}"
+    for plugin in PLUGINS:
+        database.run_file(build.plugin_schema(plugin))
+    return database.name
+
+
+@pytest.fixture
+def db(pg, shop_template):
+    """A database with effectd's schema and the shipped plugins' tables."""
+    database = pg.createdb(f"shop_{next(_numbers)}", shop_template)
+    yield database
+    database.drop()
+
+
+@pytest.fixture
+def vhost(rabbit):
+    virtual_host = rabbit.add_vhost(f"test_{next(_numbers)}")
+    yield virtual_host
+    virtual_host.delete()
+
+
+@pytest.fixture
+def publisher(vhost):
+    return Publisher(vhost)
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    """A factory of daemons: daemon(sections, *args, name="a"); those still alive at the end are killed."""
+    started = []
+
+    def make(sections, *args, name="effectd", env=None):
+        started.append(Effectd(tmp_path / name, sections, args, env))
+        return started[-1]
+
+    yield make
+    for one in started:
+        if one.alive():
+            one.kill()
+
+
+@pytest.fixture
+def runtime_dir():
+    """A short path: a unix socket's name holds 107 bytes."""
+    folder = tempfile.mkdtemp(prefix="effectd-run-")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
