@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from lib import build
+from lib import build, orders
 from lib.daemon import Effectd, effectd
 from lib.postgres import Postgres
 from lib.publisher import Publisher
@@ -31,7 +31,7 @@ def servers_folder():
 
 
 @pytest.fixture(scope="session")
-def pg(servers_folder):
+def pg_server(servers_folder):
     server = Postgres(os.path.join(servers_folder, "pg"))
     try:
         yield server.create().start()
@@ -40,7 +40,7 @@ def pg(servers_folder):
 
 
 @pytest.fixture(scope="session")
-def rabbit(servers_folder):
+def rabbit_server(servers_folder):
     server = Rabbit(os.path.join(servers_folder, "mq"))
     try:
         yield server.create().start()
@@ -49,39 +49,55 @@ def rabbit(servers_folder):
 
 
 @pytest.fixture
+def pg(pg_server):
+    """PostgreSQL, running again when the test before left it stopped or killed."""
+    return pg_server if pg_server.alive() else pg_server.start()
+
+
+@pytest.fixture
+def rabbit(rabbit_server):
+    """RabbitMQ, running again when the test before left it stopped or killed."""
+    return rabbit_server if rabbit_server.alive() else rabbit_server.start()
+
+
+@pytest.fixture
 def empty_db(pg):
     """A database with nothing in it."""
     database = pg.createdb(f"test_{next(_numbers)}")
     yield database
-    database.drop()
+    if pg.alive():
+        database.drop()
 
 
 @pytest.fixture(scope="session")
-def shop_template(pg, tmp_path_factory):
-    """The name of a database with effectd's schema and the shipped plugins' tables, copied for each test."""
-    database = pg.createdb("shop_template")
+def shop_template(pg_server, tmp_path_factory):
+    """The name of a database with effectd's schema, the plugins' tables and customers, copied for each test."""
+    database = pg_server.createdb("shop_template")
     file = tmp_path_factory.mktemp("template") / "effectd.ini"
     file.write_text(f"[database:main]\nconninfo = {database.conninfo}\n")
     done = effectd("migrate", "up", "-c", file)
     assert done.rc == 0, f"effectd migrate up failed with {done.rc}:\n{done.stderr}"
     for plugin in PLUGINS:
         database.run_file(build.plugin_schema(plugin))
+    orders.seed_customers(database)
     return database.name
 
 
 @pytest.fixture
 def db(pg, shop_template):
-    """A database with effectd's schema and the shipped plugins' tables."""
+    """A database with effectd's schema, the shipped plugins' tables and customers 1..10000 with a balance of 0."""
     database = pg.createdb(f"shop_{next(_numbers)}", shop_template)
     yield database
-    database.drop()
+    if pg.alive():
+        database.drop()
 
 
 @pytest.fixture
 def vhost(rabbit):
     virtual_host = rabbit.add_vhost(f"test_{next(_numbers)}")
     yield virtual_host
-    virtual_host.delete()
+    if rabbit.alive():
+        virtual_host.delete()
 
 
 @pytest.fixture

@@ -32,3 +32,9 @@ def body(order_id, **changes):
 def key(order_id):
     """The message key that the shipped plugins make of it."""
     return f"order-completed:{order_id}"
+
+
+def seed_customers(database):
+    """Give each customer that an order can name a balance of 0."""
+    database.execute("INSERT INTO balances (customer_id, points) SELECT n, 0 FROM generate_series(1, %s) n",
+                     (CUSTOMERS,))
