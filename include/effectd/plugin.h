@@ -378,9 +378,86 @@ EFFECTD_INLINE bool effectd_json_bool(const struct effectd_message *msg, const c
 	return msg->host->json_bool(msg->host->json_member(msg->host->json(msg), name), ret);
 }
 
+/* Why the body is no JSON that effectd takes; NULL: it is some. */
+EFFECTD_INLINE const char *effectd_json_error(const struct effectd_message *msg)
+{
+	return msg->host->json(msg) ? NULL : msg->host->json_error(msg);
+}
+
 EFFECTD_INLINE bool effectd_str_equals(struct effectd_str s, const char *text)
 {
 	return s.data && s.len == strlen(text) && memcmp(s.data, text, s.len) == 0;
+}
+
+/* ---- time ---- */
+
+EFFECTD_INLINE bool effectd_digits_(struct effectd_str s, size_t at, size_t count, int *ret)
+{
+	if (s.len < at + count)
+		return false;
+	*ret = 0;
+	for (size_t i = at; i < at + count; i++) {
+		if (s.data[i] < '0' || s.data[i] > '9')
+			return false;
+		*ret = *ret * 10 + (s.data[i] - '0');
+	}
+	return true;
+}
+
+/* An RFC 3339 time ("2026-11-30T12:00:00Z", "2026-11-30t13:00:00.25+01:00") as microseconds since 1970-01-01 00:00 UTC;
+ * digits behind the microsecond are cut, a leap second is the second after it. False: it is anything else. */
+EFFECTD_INLINE bool effectd_parse_time(struct effectd_str s, int64_t *ret_us)
+{
+	static const int month_days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+	int year, month, day, hour, minute, second, zone_hour = 0, zone_minute = 0;
+
+	if (!effectd_digits_(s, 0, 4, &year) || !effectd_digits_(s, 5, 2, &month) || !effectd_digits_(s, 8, 2, &day) ||
+	    !effectd_digits_(s, 11, 2, &hour) || !effectd_digits_(s, 14, 2, &minute) ||
+	    !effectd_digits_(s, 17, 2, &second) || s.data[4] != '-' || s.data[7] != '-' || (s.data[10] | 32) != 't' ||
+	    s.data[13] != ':' || s.data[16] != ':')
+		return false;
+	bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+	if (month < 1 || month > 12 || day < 1 || day > month_days[month - 1] + (month == 2 && leap ? 1 : 0) ||
+	    hour > 23 || minute > 59 || second > 60)
+		return false;
+
+	size_t at = 19;
+	int64_t fraction = 0;
+	if (at < s.len && s.data[at] == '.') {
+		int64_t unit = 100000;
+		int digit;
+		if (!effectd_digits_(s, ++at, 1, &digit))
+			return false;
+		for (; effectd_digits_(s, at, 1, &digit); at++, unit /= 10)
+			fraction += digit * unit;
+	}
+
+	int zone_sign = 1;
+	if (at + 1 == s.len) {
+		if ((s.data[at] | 32) != 'z')
+			return false;
+	} else {
+		if (at + 6 != s.len || (s.data[at] != '+' && s.data[at] != '-') || s.data[at + 3] != ':' ||
+		    !effectd_digits_(s, at + 1, 2, &zone_hour) || !effectd_digits_(s, at + 4, 2, &zone_minute) ||
+		    zone_hour > 23 || zone_minute > 59)
+			return false;
+		zone_sign = s.data[at] == '-' ? -1 : 1;
+	}
+
+	/* Days by a year that begins in March, so that the leap day is its last. */
+	int64_t y = year - (month <= 2 ? 1 : 0) + 400; /* above 0; 400 years are 146,097 days */
+	int64_t days = y * 365 + y / 4 - y / 100 + y / 400 + (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+	int64_t seconds = ((days - 719468 - 146097) * 24 + hour) * 3600 + minute * 60 + second;
+	seconds -= zone_sign * (zone_hour * 3600 + zone_minute * 60);
+	*ret_us = seconds * 1000000 + fraction;
+	return true;
+}
+
+/* The same of a text member of the body: the producer's event time, for a key's event_time_us. */
+EFFECTD_INLINE bool effectd_json_time(const struct effectd_message *msg, const char *name, int64_t *ret_us)
+{
+	struct effectd_str s;
+	return effectd_json_text(msg, name, &s) && effectd_parse_time(s, ret_us);
 }
 
 /* ---- values ---- */
@@ -583,6 +660,18 @@ EFFECTD_INLINE void effectd_outbox(struct effectd_call *call, const char *kind, 
 	row.kind = kind;
 	row.payload = payload;
 	call->host->outbox(call, &row);
+}
+
+/* In configure(): an option of the plugin's table, checked, or its default. INT, DURATION (ms), SIZE (bytes), BOOL. */
+EFFECTD_INLINE int64_t effectd_option_int64(const struct effectd_setup *setup, const char *name)
+{
+	return setup->host->option_int64(setup, name);
+}
+
+/* The same as text; NULL: not set, and no default. */
+EFFECTD_INLINE const char *effectd_option_text(const struct effectd_setup *setup, const char *name)
+{
+	return setup->host->option(setup, name);
 }
 
 EFFECTD_INLINE void effectd_setup_fail(struct effectd_setup *setup, const char *text)
