@@ -148,7 +148,7 @@ class Rabbit:
 
     def eval(self, expressions):
         """Evaluate Erlang expressions on the node (takes milliseconds) and return the printed value."""
-        answer = self._run(["erl_call", "-sname", self.node, "-c", self._cookie, "-e"], expressions + "\n")
+        answer = self._run(["erl_call", "-r", "-sname", self.node, "-c", self._cookie, "-e"], expressions + "\n")
         match = re.fullmatch(r"\{ok, (.*)\}\s*", answer, re.DOTALL)
         if not match:
             raise RuntimeError(f"the node could not evaluate {expressions!r}: {answer}")
