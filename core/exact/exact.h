@@ -1,20 +1,20 @@
 /* The heart: applies deliveries of one consumer exactly once.
  *
  * collect -> key -> claim -> apply -> commit -> settle. It knows sessions, plugins and sources, no broker and no
- * configuration. It never acknowledges: it settles with the source, and only what is durable. It never waits except
- * for PostgreSQL, and holds no transaction when it returns. */
+ * configuration. It settles with the source only what is durable, waits only for PostgreSQL, and has no transaction
+ * open when a function of it returns. */
 #ifndef EXACT_EXACT_H
 #define EXACT_EXACT_H
 
-#include "base/arena.h"
 #include "base/counters.h"
 #include "exact/source.h"
 #include "plugin/instance.h"
 
 struct exact_params {
 	const char *consumer;
-	size_t batch_max;
-	size_t batch_bytes;
+	size_t batch_max;     /* deliveries that share a transaction */
+	size_t batch_bytes;   /* of their bodies; a batch stops growing there */
+	int64_t retry_min_ms; /* delay of the first retry */
 	struct consumer_counters *counters;
 };
 
@@ -22,27 +22,29 @@ struct exact;
 
 enum status exact_create(struct exact **ret, const struct exact_params *params, struct plugin_instance *instance,
 			 struct source *source, struct error *err) MUST_USE;
-void exact_destroy(struct exact *x); /* NULL is fine; gives back what it still holds */
+void exact_destroy(struct exact *x); /* gives back what it still holds; NULL is fine */
 
-/* Gives the heart a fresh session: prepares the core's and the plugin's statements, and asks what became of a COMMIT in
- * doubt. ST_OK: work can go on. */
+/* Hands over a fresh session, which stays the caller's: prepares the core's and the plugin's statements on it and asks
+ * what became of a COMMIT in doubt. ST_REFUSED with a program class, ST_INVALID: a statement is wrong, err names it. */
 enum status exact_attach(struct exact *x, struct pg_session *s, struct error *err) MUST_USE;
 
 enum exact_result {
 	EXACT_IDLE,        /* nothing to do */
 	EXACT_WORKED,      /* a batch was settled: call again */
-	EXACT_ENVIRONMENT, /* err says what; deliveries are held: back off, call again (exact_attach first if the
-			      session died) */
-	EXACT_PROGRAM,     /* err says what: give back, stop the consumer, probe later */
-	EXACT_BROKEN,      /* the plugin is: give back, stop the consumer until reload */
-	EXACT_STOPPED,     /* the waiter wants to stop; the session must be destroyed */
+	EXACT_CONTENDED,   /* serialization failure or deadlock: call again after a moment, the deliveries are held */
+	EXACT_ENVIRONMENT, /* err says what; the deliveries are held: back off, then call again */
+	EXACT_PROGRAM,     /* err says what: give back, stop the consumer, try again much later */
+	EXACT_BROKEN,      /* the plugin is: give back, stop the consumer until a person changed something */
+	EXACT_STOPPED,     /* a wait was abandoned: the owner wants to end */
 };
 
-/* Collects what the source has (or takes up what it held) and takes one batch as far as it goes. */
+/* Collects what the source has, beside what is held, and takes one batch as far as it goes. After anything but IDLE,
+ * WORKED and CONTENDED ask exact_session_lost(): if so, destroy the session and attach another before the next turn. */
 enum exact_result exact_turn(struct exact *x, struct error *err) MUST_USE;
 
-size_t exact_held(const struct exact *x); /* deliveries it holds */
-void exact_give_back(struct exact *x);    /* all of them, to the source */
-bool exact_in_doubt(const struct exact *x);
+bool exact_session_lost(const struct exact *x); /* also true before the first attach */
+int64_t exact_wake_ms(const struct exact *x);   /* when a held delivery is worth another turn; WAIT_FOREVER */
+size_t exact_held(const struct exact *x);       /* deliveries in hand */
+void exact_give_back(struct exact *x);          /* all of them, to the source */
 
 #endif

@@ -1,44 +1,27 @@
 /* Where deliveries come from, as the heart sees it. A queue, parked rows and lines of a file all look like this, so one
  * code applies them all.
  *
- * A delivery belongs to the source; between next() and settle() or give_back() the heart may read it. */
+ * A delivery belongs to its source; between next() and settle() or give_back() the heart holds it. */
 #ifndef EXACT_SOURCE_H
 #define EXACT_SOURCE_H
 
 #include "base/counters.h"
+#include "exact/park.h"
 #include "pg/session.h"
 #include "plugin/message.h"
 
 struct delivery {
 	struct message message;
-	bool oversized;    /* the body is above max_body: parked alone, never shown to the plugin */
-	unsigned suspect;  /* how often an environment fault struck in this message's own statement; kept across runs */
-	bool held;         /* set aside: runs alone */
-	uint64_t lost_xid; /* it had won its claim in this transaction, whose COMMIT is in doubt; 0: none */
-};
+	bool oversized; /* the body is above max_body: parked alone, never shown to the plugin */
 
-/* Why a message is parked: a stable code, and a sentence. */
-enum park_reason {
-	PARK_BAD_KEY,
-	PARK_BAD_BODY,
-	PARK_TOO_BIG,
-	PARK_REJECTED,
-	PARK_SQL,
-	PARK_ROW_COUNT,
-	PARK_ENVIRONMENT,
-	PARK_EXPIRED,
-	PARK_FUTURE,
-	PARK_RETRIES_EXHAUSTED,
-	PARK_CRASH
-};
-extern const char *const park_reason_names[]; /* as stored */
-
-struct park {
-	enum park_reason reason;
-	bool retry;           /* status retry, else dead */
-	const char *sqlstate; /* "" or NULL: none */
-	const char *detail;   /* one sentence, UTF-8 */
-	struct str key;       /* absent when there is none */
+	/* The heart's memory of this delivery over runs, zeroed by the source: how to run it, never what was done. */
+	bool held;                /* set aside: it runs alone, its deciding statement in a flight of its own */
+	bool again;               /* it met a conflict alone once (23505, 23P01); the second time it is parked */
+	bool lost;                /* it had won its claim in a transaction whose COMMIT was in doubt and came true */
+	unsigned suspect;         /* how often the environment failed in this message's own statement */
+	char suspect_sqlstate[6]; /* the last time */
+	unsigned blocked;         /* how often another transaction sat on its claim until lock_timeout */
+	int64_t not_before_ms;    /* ... and when it is worth asking again, on clock_mono_ms() */
 };
 
 struct source;
@@ -47,19 +30,17 @@ struct source_ops {
 	/* A delivery that is here already, or NULL. Never waits. */
 	struct delivery *(*next)(struct source *src);
 
-	/* Sends statements of the source's own into the open transaction, before COMMIT, for deliveries that were
-	 * applied or found done (a parked row removes itself here); *ret_sent is how many. NULL: the source has none.
-	 */
+	/* Sends statements of the source's own into the open transaction, before COMMIT, for a delivery that leaves no
+	 * parked row; *ret_sent is how many (a parked row removes itself here). NULL: the source has none. */
 	enum status (*enlist)(struct source *src, struct pg_session *s, struct delivery *d, int *ret_sent,
 			      struct error *err);
 
-	/* Sends the statements that park d into the open transaction; *ret_sent is how many. plain: only body,
-	 * properties, fingerprint and reason, since the full row failed as a message fault. */
+	/* Sends the statements that park d into the open transaction; *ret_sent is how many. */
 	enum status (*park)(struct source *src, struct pg_session *s, struct delivery *d, const struct park *why,
-			    bool plain, int *ret_sent, struct error *err);
+			    struct arena *arena, int *ret_sent, struct error *err);
 
-	/* The outcome is durable: the delivery is over (a queue acknowledges, at the latest in flush) and its memory
-	 * dies. */
+	/* The outcome is durable: the delivery is over (a queue acknowledges, at the latest in flush), its memory dies.
+	 */
 	void (*settle)(struct source *src, struct delivery *d, enum outcome outcome);
 
 	/* Nothing happened to it and nothing will here: it goes back to where it came from. Its memory dies. */

@@ -1,0 +1,250 @@
+/* One turn's items, taken as far as they go: choose a set that may share a transaction, run it, settle what committed,
+ * choose again.
+ *
+ * A set never holds two copies of a key. Copies of a key wait for the first one: they are duplicates only once it
+ * committed as applied or was one itself, else the next copy runs on its own. */
+#include "base/fault.h"
+#include "base/log.h"
+#include "exact/heart.h"
+#include "pg/transaction.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { STREAK_MOST = 20 }; /* parked in a row for one reason, nothing applied between: the program is wrong, not they */
+
+int item_compare_keys(const struct item *a, const struct item *b)
+{
+	const size_t shorter = a->key.len < b->key.len ? a->key.len : b->key.len;
+	const int order = shorter ? memcmp(a->key.data, b->key.data, shorter) : 0;
+	return order ? order : (a->key.len > b->key.len) - (a->key.len < b->key.len);
+}
+
+static int by_key_and_arrival(const void *a, const void *b)
+{
+	const struct item *i = *(struct item *const *)a, *j = *(struct item *const *)b;
+	const int order = item_compare_keys(i, j);
+	return order ? order : i < j ? -1 : i > j;
+}
+
+static bool twins(const struct exact *x, const struct item *a, const struct item *b)
+{
+	return x->instance->claim == EFFECTD_CLAIM_KEY && a->key.data && b->key.data && item_compare_keys(a, b) == 0;
+}
+
+/* Fills x->set with the items that run next, in key order: all that need not run alone, or one that must. */
+static size_t choose_set(struct exact *x)
+{
+	size_t n = 0;
+	x->sorted_count = 0;
+	for (size_t i = 0; i < x->item_count; i++)
+		if (x->items[i].d)
+			x->sorted[x->sorted_count++] = &x->items[i];
+	qsort(x->sorted, x->sorted_count, sizeof(struct item *), by_key_and_arrival);
+	struct item *alone = NULL;
+	for (size_t i = 0; i < x->sorted_count; i++) {
+		struct item *item = x->sorted[i];
+		if ((i > 0 && twins(x, x->sorted[i - 1], item)) || item->skipped)
+			continue;
+		if (!item->d->held && n < x->limit)
+			x->set[n++] = item;
+		else if (item->d->held && !alone)
+			alone = item;
+	}
+	if (n == 0 && alone)
+		x->set[n++] = alone;
+	return n;
+}
+
+/* Forgets what earlier runs of this turn came to. */
+static size_t prepare_set(struct exact *x, size_t n)
+{
+	size_t claiming = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct item *item = x->set[i];
+		if (item->judged)
+			item->parks = item->judged = false;
+		item->won = item->unclaims = false;
+		item->claims = !item->parks;
+		item->outcome = !item->parks ? OUTCOME_APPLIED : item->why.retry ? OUTCOME_RETRIED : OUTCOME_PARKED;
+		claiming += item->claims;
+	}
+	x->xid = 0;
+	return x->instance->claim == EFFECTD_CLAIM_KEY ? claiming : 0;
+}
+
+/* The first flight: BEGIN and the claims, ended by a Sync. */
+static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct error *err)
+{
+	enum status st = pg_begin_send(x->session, err);
+	if (st == ST_OK && claiming > 0)
+		st = claim_send(x, n, err);
+	if (st == ST_OK)
+		st = pg_sync(x->session, err);
+	if (st != ST_OK)
+		return fault_in_session(x, st, NULL, err);
+	if ((st = pg_begin_read(x->session, err)) == ST_OK && claiming > 0)
+		st = claim_read(x, n, err);
+	struct error ignored;
+	const enum status drained =
+		st == ST_OK || st == ST_REFUSED ? pg_drain(x->session, st == ST_OK ? err : &ignored) : st;
+	if (drained != ST_OK && drained != ST_REFUSED)
+		return fault_in_session(x, drained, NULL, err);
+	if (st == ST_REFUSED)
+		return fault_in_claim(x, n, err);
+	for (size_t i = 0; i < n && claiming > 0; i++)
+		if (x->set[i]->claims && !x->set[i]->won)
+			x->set[i]->outcome = OUTCOME_DUPLICATE;
+	return RUN_COMMITTED;
+}
+
+/* Would this commit park too many in a row for one reason? Counts on a copy; the count stands when the commit does. */
+static bool streak_grows_too_long(struct exact *x, size_t n, unsigned *ret_streak, enum park_reason *ret_reason,
+				  const char **ret_sqlstate)
+{
+	unsigned streak = x->streak;
+	enum park_reason reason = x->streak_reason;
+	const char *sqlstate = x->streak_sqlstate;
+	for (size_t i = 0; i < n; i++) {
+		const struct item *item = x->set[i];
+		if (item->outcome == OUTCOME_APPLIED) {
+			*ret_streak = 0;
+			*ret_reason = reason;
+			*ret_sqlstate = sqlstate;
+			return false;
+		}
+		if (item->outcome != OUTCOME_PARKED)
+			continue;
+		streak = item->why.reason == reason && strcmp(item->why.sqlstate, sqlstate) == 0 ? streak + 1 : 1;
+		reason = item->why.reason;
+		sqlstate = item->why.sqlstate;
+	}
+	*ret_streak = streak;
+	*ret_reason = reason;
+	*ret_sqlstate = sqlstate;
+	return streak >= STREAK_MOST;
+}
+
+static const char *first_park_detail(const struct exact *x, size_t n)
+{
+	for (size_t i = n; i > 0; i--)
+		if (x->set[i - 1]->parks)
+			return x->set[i - 1]->why.detail;
+	return "";
+}
+
+static enum run commit_set(struct exact *x, size_t n, struct error *err)
+{
+	unsigned streak;
+	enum park_reason reason;
+	const char *sqlstate;
+	if (streak_grows_too_long(x, n, &streak, &reason, &sqlstate)) {
+		error_set(err, ST_REFUSED,
+			  "%u messages in a row would be parked as %s and none was applied between; the last: %s",
+			  streak, park_reason_names[reason], first_park_detail(x, n));
+		return RUN_PROGRAM;
+	}
+	FAULT_POINT("before_commit");
+	x->doubt_pid = pg_session_pid(x->session);
+	switch (pg_commit(x->session, err)) {
+	case ST_OK:
+		break;
+	case ST_REFUSED:
+		return fault_in_commit(x, n, err);
+	case ST_STOPPED:
+		x->session = NULL;
+		return RUN_STOPPED;
+	default:
+		x->session = NULL;
+		x->doubt = true;
+		x->doubt_xid = x->xid;
+		for (size_t i = 0; i < n; i++)
+			x->set[i]->d->lost = x->set[i]->outcome == OUTCOME_APPLIED;
+		return RUN_ENVIRONMENT;
+	}
+	FAULT_POINT("after_commit");
+	if (sqlstate != x->streak_sqlstate)
+		memcpy(x->streak_sqlstate, sqlstate, sizeof(x->streak_sqlstate));
+	x->streak = streak;
+	x->streak_reason = reason;
+	return RUN_COMMITTED;
+}
+
+/* One transaction for the set. Whatever comes back, no transaction is open. */
+static enum run run_set(struct exact *x, size_t n, struct error *err)
+{
+	const size_t claiming = prepare_set(x, n);
+	enum run run = begin_set(x, n, claiming, err);
+	if (run == RUN_COMMITTED)
+		run = apply_set(x, n, err);
+	if (run == RUN_COMMITTED)
+		run = commit_set(x, n, err);
+	if (run == RUN_COMMITTED)
+		return run;
+	counter_add(&x->params.counters->rollbacks, 1);
+	struct error ignored;
+	if (x->session && pg_rollback(x->session, &ignored) != ST_OK)
+		x->session = NULL;
+	return run;
+}
+
+static void settle(struct exact *x, struct item *item, enum outcome outcome)
+{
+	if (outcome == OUTCOME_DUPLICATE && item->d->lost)
+		outcome = OUTCOME_APPLIED; /* by the commit that was in doubt */
+	if (item->parks)
+		log_warn("parked", LOG_BYTES("key", item->key.data, item->key.len),
+			 LOG_STR("reason", park_reason_names[item->why.reason]),
+			 LOG_STR("status", item->why.retry ? "retry" : "dead"),
+			 LOG_STR("sqlstate", item->why.sqlstate[0] ? item->why.sqlstate : NULL),
+			 LOG_STR("detail", item->why.detail));
+	counter_add(&x->params.counters->outcomes[outcome], 1);
+	message_release(&item->d->message);
+	x->source->ops->settle(x->source, item->d, outcome);
+	item->d = NULL;
+}
+
+/* What committed is over, and so are the copies of what is applied now. */
+static void settle_set(struct exact *x, size_t n)
+{
+	for (size_t i = 0, j = 0; i < n; i++) {
+		struct item *item = x->set[i];
+		const enum outcome outcome = item->outcome;
+		if (outcome == OUTCOME_APPLIED || outcome == OUTCOME_DUPLICATE || outcome == OUTCOME_STALE) {
+			while (x->sorted[j] != item)
+				j++;
+			for (size_t k = j + 1; k < x->sorted_count && twins(x, item, x->sorted[k]); k++)
+				settle(x, x->sorted[k], OUTCOME_DUPLICATE);
+		}
+		settle(x, item, outcome);
+	}
+	x->source->ops->flush(x->source);
+	FAULT_POINT("after_ack");
+}
+
+static enum exact_result result_of(enum run run)
+{
+	static const enum exact_result results[] = {
+		[RUN_CONTENDED] = EXACT_CONTENDED, [RUN_ENVIRONMENT] = EXACT_ENVIRONMENT, [RUN_PROGRAM] = EXACT_PROGRAM,
+		[RUN_BROKEN] = EXACT_BROKEN,       [RUN_STOPPED] = EXACT_STOPPED,
+	};
+	return results[run];
+}
+
+enum exact_result batch_run(struct exact *x, struct error *err)
+{
+	size_t n;
+	x->aside = 0;
+	while ((n = choose_set(x)) > 0) {
+		const enum run run = run_set(x, n, err);
+		if (run > RUN_SPLIT)
+			return result_of(run);
+		if (run != RUN_COMMITTED)
+			continue;
+		settle_set(x, n);
+		counter_add(&x->params.counters->batches, 1);
+		x->contention = 0;
+		x->fresh_session_tried = false;
+		x->limit = x->limit * 2 < x->params.batch_max ? x->limit * 2 : x->params.batch_max;
+	}
+	return EXACT_WORKED;
+}

@@ -1,0 +1,255 @@
+/* The heart from the outside: what it holds between turns, collecting, and a COMMIT in doubt. */
+#include "exact/exact.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/wait.h"
+#include "exact/heart.h"
+#include "pg/transaction.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Blocked deliveries stay in hand while their siblings go on, so the hand is larger than a batch. */
+static size_t hand_capacity(const struct exact *x)
+{
+	return 2 * x->params.batch_max;
+}
+
+enum status exact_create(struct exact **ret, const struct exact_params *params, struct plugin_instance *instance,
+			 struct source *source, struct error *err)
+{
+	struct exact *x = calloc(1, sizeof(*x));
+	if (!x)
+		return error_oom(err);
+	x->params = *params;
+	x->instance = instance;
+	x->source = source;
+	x->limit = params->batch_max;
+	arena_init(&x->arena);
+	const size_t n = hand_capacity(x);
+	x->hand = calloc(n, sizeof(struct delivery *));
+	x->items = calloc(n, sizeof(*x->items));
+	x->sorted = calloc(n, sizeof(struct item *));
+	x->set = calloc(n, sizeof(struct item *));
+	x->order = calloc(n, sizeof(struct item *));
+	x->messages = calloc(n, sizeof(struct message *));
+	if (!x->hand || !x->items || !x->sorted || !x->set || !x->order || !x->messages) {
+		exact_destroy(x);
+		return error_oom(err);
+	}
+	*ret = x;
+	return ST_OK;
+}
+
+void exact_destroy(struct exact *x)
+{
+	if (!x)
+		return;
+	exact_give_back(x);
+	arena_finish(&x->arena);
+	free(x->hand);
+	free(x->items);
+	free(x->sorted);
+	free(x->set);
+	free(x->order);
+	free(x->messages);
+	free(x->owed);
+	free(x);
+}
+
+bool exact_session_lost(const struct exact *x)
+{
+	return !x->session;
+}
+
+size_t exact_held(const struct exact *x)
+{
+	return x->hand_count;
+}
+
+void exact_give_back(struct exact *x)
+{
+	for (size_t i = 0; i < x->hand_count; i++)
+		x->source->ops->give_back(x->source, x->hand[i]);
+	x->hand_count = 0;
+	x->doubt = false; /* the redelivery meets the claim, if there is one */
+}
+
+int64_t exact_wake_ms(const struct exact *x)
+{
+	int64_t wake = WAIT_FOREVER;
+	for (size_t i = 0; i < x->hand_count; i++)
+		if (x->hand[i]->not_before_ms < wake)
+			wake = x->hand[i]->not_before_ms;
+	return wake;
+}
+
+/* Our old backend may still be working on a COMMIT that we shall never hear of: it is ended, so that the answer is
+ * final. */
+static enum status end_old_backend(struct exact *x, struct pg_session *s, struct error *err)
+{
+	static const char sql[] = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
+				  " WHERE pid = $1::int AND backend_xid = $2::xid8::xid";
+	char pid[16], xid[24];
+	snprintf(pid, sizeof(pid), "%" PRIu32, x->doubt_pid);
+	snprintf(xid, sizeof(xid), "%" PRIu64, x->doubt_xid);
+	return pg_query(s, sql, (const char *const[]){ pid, xid }, 2, NULL, err);
+}
+
+static enum status resolve_doubt(struct exact *x, struct pg_session *s, struct error *err)
+{
+	enum pg_fate fate = PG_FATE_UNKNOWN;
+	if (x->doubt_xid) {
+		enum status st = pg_transaction_fate(s, x->doubt_xid, &fate, err);
+		if (st != ST_OK)
+			return st;
+		if (fate == PG_FATE_IN_PROGRESS) {
+			if ((st = end_old_backend(x, s, err)) != ST_OK)
+				return st;
+			return error_set(err, ST_UNAVAILABLE,
+					 "transaction %" PRIu64 ", whose commit is in doubt, is still in progress",
+					 x->doubt_xid);
+		}
+	}
+	/* Only for counting: whether it is applied, the claims tell. */
+	const bool committed = fate != PG_FATE_ABORTED;
+	for (size_t i = 0; i < x->hand_count && !committed; i++)
+		x->hand[i]->lost = false;
+	counter_add(&x->params.counters->in_doubt[committed], 1);
+	log_warn("commit_in_doubt_resolved", LOG_STR("resolution", committed ? "committed" : "not committed"),
+		 LOG_INT("xid", x->doubt_xid));
+	x->doubt = false;
+	return ST_OK;
+}
+
+enum status exact_attach(struct exact *x, struct pg_session *s, struct error *err)
+{
+	struct pg_statement statements[exact_statement_count];
+	memcpy(statements, exact_statements, sizeof(statements));
+	size_t bad;
+	enum status st = pg_prepare(s, statements, exact_statement_count, &bad, err);
+	if (st == ST_REFUSED)
+		return error_wrap(err, "statement %s of effectd; is the schema there? `effectd migrate status` tells",
+				  statements[bad].name);
+	if (st == ST_OK)
+		st = plugin_instance_prepare(x->instance, s, &bad, err);
+	if (st == ST_OK && x->doubt)
+		st = resolve_doubt(x, s, err);
+	if (st == ST_OK)
+		x->session = s;
+	return st;
+}
+
+/* Takes what the source has, up to a batch beside what is blocked. */
+static void collect(struct exact *x)
+{
+	size_t ready = 0, bytes = 0;
+	const int64_t now = clock_mono_ms();
+	for (size_t i = 0; i < x->hand_count; i++)
+		ready += x->hand[i]->not_before_ms <= now;
+	while (ready < x->params.batch_max && x->hand_count < hand_capacity(x) && bytes < x->params.batch_bytes) {
+		struct delivery *d = x->source->ops->next(x->source);
+		if (!d)
+			break;
+		x->hand[x->hand_count++] = d;
+		bytes += d->message.body.len;
+		ready++;
+	}
+}
+
+/* Asks the plugin what effect this message names. */
+static enum exact_result make_item(struct exact *x, struct item *item, struct delivery *d, struct error *err)
+{
+	*item = (struct item){ .d = d };
+	item->skipped = d->not_before_ms > clock_mono_ms();
+	message_prepare(&d->message, &x->arena);
+	if (d->oversized) {
+		char detail[96];
+		snprintf(detail, sizeof(detail), "the body has %zu bytes, more than max_body", d->message.body.len);
+		fault_park(x, item, PARK_TOO_BIG, false, NULL, detail);
+		return EXACT_WORKED;
+	}
+	struct plugin_call call;
+	struct effectd_key key;
+	bool bad_key = false;
+	plugin_call_init(&call, x->instance, &x->arena);
+	const effectd_verdict verdict = plugin_call_key(&call, &d->message, &key, &bad_key);
+	switch (verdict) {
+	case EFFECTD_OK:
+		item->key = (struct str){ arena_copy(&x->arena, key.text, key.len), key.len };
+		item->lock_order = key.lock_order;
+		if (!item->key.data) {
+			error_oom(err);
+			return EXACT_ENVIRONMENT;
+		}
+		if (d->suspect >= SUSPECT_PARK)
+			fault_park(x, item, PARK_ENVIRONMENT, true, d->suspect_sqlstate,
+				   "its own statement failed again and again for a reason of the environment");
+		return EXACT_WORKED;
+	case EFFECTD_IGNORE:
+		item->outcome = OUTCOME_IGNORED;
+		return EXACT_IDLE;
+	case EFFECTD_BROKEN:
+		error_set(err, ST_INTERNAL, "the plugin is broken: %s", call.text[0] ? call.text : "it gave no reason");
+		return EXACT_BROKEN;
+	default:
+		break;
+	}
+	const bool unparsable = d->message.json_tried && !d->message.json;
+	const char *why = call.text[0] ? call.text : "the plugin gave no reason";
+	if (unparsable && !bad_key)
+		why = d->message.json_error;
+	fault_park(x, item,
+		   bad_key      ? PARK_BAD_KEY
+		   : unparsable ? PARK_BAD_BODY
+				: PARK_REJECTED,
+		   verdict == EFFECTD_RETRY, NULL, why);
+	return EXACT_WORKED;
+}
+
+static enum exact_result make_items(struct exact *x, struct error *err)
+{
+	bool ignored = false;
+	x->item_count = 0;
+	for (size_t i = 0; i < x->hand_count; i++) {
+		struct item *item = &x->items[x->item_count];
+		const enum exact_result made = make_item(x, item, x->hand[i], err);
+		x->item_count++;
+		if (made == EXACT_IDLE) {
+			counter_add(&x->params.counters->outcomes[OUTCOME_IGNORED], 1);
+			message_release(&item->d->message);
+			x->source->ops->settle(x->source, item->d, OUTCOME_IGNORED);
+			item->d = NULL;
+			ignored = true;
+		} else if (made != EXACT_WORKED) {
+			for (size_t j = i + 1; j < x->hand_count; j++)
+				x->items[x->item_count++] = (struct item){ .d = x->hand[j] };
+			return made;
+		}
+	}
+	if (ignored)
+		x->source->ops->flush(x->source);
+	return EXACT_WORKED;
+}
+
+enum exact_result exact_turn(struct exact *x, struct error *err)
+{
+	collect(x);
+	FAULT_POINT("after_collect");
+	if (x->hand_count == 0 || exact_wake_ms(x) > clock_mono_ms())
+		return EXACT_IDLE;
+	enum exact_result result = make_items(x, err);
+	if (result == EXACT_WORKED)
+		result = batch_run(x, err);
+	size_t left = 0;
+	for (size_t i = 0; i < x->item_count; i++) {
+		struct delivery *d = x->items[i].d;
+		if (!d)
+			continue;
+		message_release(&d->message);
+		x->hand[left++] = d;
+	}
+	x->hand_count = left;
+	arena_reset(&x->arena);
+	return result;
+}

@@ -1,0 +1,121 @@
+/* Inside the heart: what its files share. Nothing outside core/exact includes this.
+ *
+ * A *turn* builds an item for every delivery in hand, from nothing: keys, claims, twins and outcomes are worked out
+ * anew each time. What must be remembered over turns lies in struct delivery, and is only about how to run, never about
+ * what was done. */
+#ifndef EXACT_HEART_H
+#define EXACT_HEART_H
+
+#include "exact/exact.h"
+#include "pg/sqlstate.h"
+
+struct item {
+	struct delivery *d; /* NULL: settled, the source has it back */
+
+	/* from key(), once a turn */
+	struct str key; /* absent: it has none and is parked */
+	int64_t lock_order;
+
+	/* for the rest of the turn */
+	bool parks;   /* to be parked for `why`: it claims nothing, the plugin is not called */
+	bool plain;   /* its parked row could not be written with all that people read */
+	bool skipped; /* not again in this turn */
+	struct park why;
+
+	/* what one run of it in a transaction came to */
+	bool claims;          /* takes part in the claim flight */
+	bool won;             /* its claim is new: the effect is ours to apply */
+	bool unclaims;        /* won, but its verdict leaves no claim */
+	bool judged;          /* parks by this run's verdict */
+	enum outcome outcome; /* when this run commits */
+};
+
+/* One result that the server owes us, in the order of sending. */
+struct owed {
+	struct item *item;                         /* whose statement; NULL: the core's, or apply_batch's */
+	const struct effectd_statement *statement; /* the plugin's; NULL: an outbox row or the core's */
+	enum { OWED_PLUGIN, OWED_PARK, OWED_CORE } by;
+	bool more; /* the same message queued something behind this one */
+};
+
+/* What a run of a set in one transaction came to. Everything but COMMITTED left nothing behind. */
+enum run {
+	RUN_COMMITTED, /* every item's outcome is durable */
+	RUN_AGAIN,     /* items were set aside or changed their fate: choose again */
+	RUN_SPLIT,     /* a fault that names nobody: smaller sets */
+	RUN_CONTENDED, /* as in enum exact_result, from here on */
+	RUN_ENVIRONMENT,
+	RUN_PROGRAM,
+	RUN_BROKEN,
+	RUN_STOPPED,
+};
+
+struct exact {
+	struct exact_params params;
+	struct plugin_instance *instance;
+	struct source *source;
+	struct pg_session *session; /* NULL: lost */
+
+	struct delivery **hand; /* collected and not settled */
+	size_t hand_count;
+	struct arena arena; /* of one turn */
+	struct item *items; /* one for each delivery in hand */
+	size_t item_count;
+	struct item **sorted; /* scratch: all by key, then by arrival */
+	size_t sorted_count;
+	struct item **set;         /* those that share the next transaction, by key */
+	struct item **order;       /* those of them that won, in the order of applying */
+	struct message **messages; /* scratch for apply_batch */
+	struct owed *owed;
+	size_t owed_count, owed_capacity;
+
+	unsigned aside;           /* set aside in this turn: after three, the sets get smaller */
+	size_t limit;             /* of a set: halved by faults that name nobody, doubled by every commit */
+	unsigned contention;      /* in a row */
+	bool fresh_session_tried; /* for faults that a new session may cure */
+
+	uint64_t xid;       /* of the transaction that runs: what won a claim, 0 when nothing did */
+	uint64_t doubt_xid; /* of the COMMIT in doubt */
+	uint32_t doubt_pid; /* the backend that ran it */
+	bool doubt;
+
+	unsigned streak; /* parked in a row for one reason, with nothing applied between */
+	enum park_reason streak_reason;
+	char streak_sqlstate[6];
+};
+
+/* claim.c: one INSERT for all keys of the set. Sends its part of the first flight; reads it and marks who won. */
+enum status claim_send(struct exact *x, size_t n, struct error *err) MUST_USE;
+enum status claim_read(struct exact *x, size_t n, struct error *err) MUST_USE;
+/* Takes claims away again, in the same transaction, of items whose verdict leaves none; *ret_sent statements. */
+enum status claim_undo_send(struct exact *x, size_t n, struct error *err) MUST_USE;
+
+int item_compare_keys(const struct item *a, const struct item *b); /* by bytes */
+
+/* apply.c: calls the plugin for those that won, sends their statements, parks and undone claims, reads every result.
+ * RUN_COMMITTED here means: all is well, COMMIT may go. */
+enum run apply_set(struct exact *x, size_t n, struct error *err) MUST_USE;
+
+/* batch.c: takes all items of the turn as far as they go. */
+enum exact_result batch_run(struct exact *x, struct error *err) MUST_USE;
+
+/* fault.c: what a failed statement means for the run. n is the size of the set; item NULL: it names nobody. */
+enum run fault_in_plugin_statement(struct exact *x, size_t n, struct item *item,
+				   const struct effectd_statement *statement, struct error *err);
+enum run fault_in_row_count(struct exact *x, size_t n, struct item *item, const struct effectd_statement *statement,
+			    int64_t rows);
+enum run fault_in_park(struct exact *x, size_t n, struct item *item, struct error *err);
+enum run fault_in_core_statement(struct exact *x, size_t n, const char *what, struct error *err);
+enum run fault_in_session(struct exact *x, enum status st, struct item *item, struct error *err);
+enum run fault_in_claim(struct exact *x, size_t n, struct error *err);
+enum run fault_in_commit(struct exact *x, size_t n, struct error *err);
+/* From now on in this turn the item is one to be parked. */
+void fault_park(struct exact *x, struct item *item, enum park_reason reason, bool retry, const char *sqlstate,
+		const char *detail);
+
+enum { SUSPECT_PARK = 7 }; /* that many environment faults in its own statement, five of them alone, park a message */
+
+extern const struct pg_statement exact_statements[];
+extern const size_t exact_statement_count;
+
+#endif
