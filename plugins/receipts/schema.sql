@@ -1,0 +1,1 @@
+-- The receipts plugin has no table of its own: its effect is a row of effectd.outbox, which `effectd migrate up` makes.
