@@ -1,10 +1,12 @@
 """The invariants, checked from outside: publisher's log, PostgreSQL and broker, nothing of effectd's own code.
 
 For each consumer and key: an effect and a claim exist together, once; whatever was published is applied, still
-queued or parked, and nothing else exists. For loyalty also: ledger = balances = what the orders say.
+queued or parked, and nothing else exists. For the shipped plugins also: the sums are what the orders say.
 """
 import json
-from collections import Counter
+from collections import Counter, defaultdict
+from datetime import date
+from decimal import Decimal
 
 from . import orders, publisher
 
@@ -77,6 +79,20 @@ def check_loyalty_orders(log, database):
     wrong = {order_id: (row, published.get(order_id)) for order_id, row in ledger.items()
              if row != published.get(order_id)}
     assert not wrong, f"ledger rows that are not what the orders say: {dict(list(wrong.items())[:5])}"
+
+
+def check_analytics_sums(log, database):
+    """Each day and currency has the number and the sum of the orders that analytics claimed."""
+    claimed = {key for key, in database.rows("SELECT message_key FROM effectd.processed_messages "
+                                             "WHERE consumer = 'analytics'")}
+    owed = defaultdict(lambda: (0, Decimal(0)))
+    for key, body in {message.key: message.body for message in log if message.key in claimed}.items():
+        order = json.loads(body)
+        row = date.fromisoformat(order["completed_at"][:10]), order["currency"]
+        count, total = owed[row]
+        owed[row] = count + 1, total + Decimal(order["total_cents"]) / 100
+    sales = {row[:2]: row[2:] for row in database.rows("SELECT day, currency, orders, total FROM daily_sales")}
+    assert sales == owed, f"daily_sales and orders differ: {_difference(sales, owed)}"
 
 
 def _difference(left, right):

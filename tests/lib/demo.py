@@ -119,10 +119,12 @@ def prove(log, database, vhost, seconds):
         require(counted["parked"] == counted["queued"] == 0, f"{consumer} left messages over: {counted}")
     checker.check_loyalty_sums(database)
     checker.check_loyalty_orders(log, database)
+    checker.check_analytics_sums(log, database)
     ledger = database.value("SELECT sum(points) FROM point_ledger")
     balances = database.value("SELECT sum(points) FROM balances")
     owed = sum(orders.points(order_id) for order_id in range(1, ORDERS + 1))
     require(ledger == balances == owed, f"points: ledger {ledger}, balances {balances}, orders {owed}")
+    sold, total = database.rows("SELECT sum(orders), sum(total) FROM daily_sales")[0]
     receipts, of_orders = database.rows("SELECT count(*), count(DISTINCT message_key) FROM effectd.outbox "
                                         "WHERE kind = 'send_receipt'")[0]
     require(receipts == of_orders == ORDERS, f"{receipts} receipts for {of_orders} orders, not {ORDERS}")
@@ -138,6 +140,7 @@ def prove(log, database, vhost, seconds):
     for name, numbers in rows.items():
         print(f"  {name:16}" + "".join(f"{number:12,}" for number in numbers))
     print(f"\n  points           ledger {ledger:,} = balances {balances:,} = what the orders say {owed:,}")
+    print(f"  sales            {sold:,} orders, {total:,} EUR = what the orders say")
     print(f"  receipts         {receipts:,} to send for {ORDERS:,} orders, one each")
     print(f"  time             {seconds:.1f} s, {len(columns) * published / seconds:,.0f} deliveries a second, "
           "one process")
