@@ -62,6 +62,11 @@ bool exact_session_lost(const struct exact *x)
 	return !x->session;
 }
 
+void exact_detach(struct exact *x)
+{
+	x->session = NULL;
+}
+
 size_t exact_held(const struct exact *x)
 {
 	return x->hand_count;

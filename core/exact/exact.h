@@ -28,6 +28,9 @@ void exact_destroy(struct exact *x); /* gives back what it still holds; NULL is 
  * what became of a COMMIT in doubt. ST_REFUSED with a program class, ST_INVALID: a statement is wrong, err names it. */
 enum status exact_attach(struct exact *x, struct pg_session *s, struct error *err) MUST_USE;
 
+/* The session is not to be used any more; its owner noticed before the heart did. */
+void exact_detach(struct exact *x);
+
 enum exact_result {
 	EXACT_IDLE,        /* nothing to do */
 	EXACT_WORKED,      /* a batch was settled: call again */

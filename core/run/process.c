@@ -1,0 +1,252 @@
+/* The main thread: everything is started here, then only signals and the clock are waited for. All threads have all
+ * signals blocked; sigtimedwait() takes them here, so no handler ever runs. */
+#include "run/process.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "run/params.h"
+#include "run/summary.h"
+#include "run/worker.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	EXIT_SOFTWARE = 70,   /* exit() inside a plugin is a crash, and must look like one to the service manager */
+	END_MARGIN_MS = 1000, /* of drain_timeout: left for closing what does not answer */
+};
+
+struct process {
+	const struct config *config;
+	struct consumer *consumers;
+	size_t consumer_count;
+	struct worker **workers;
+	size_t worker_count;
+	struct stop_order stop;
+};
+
+static volatile bool orderly; /* exit() is main's own */
+
+static void on_exit_call(void)
+{
+	if (!orderly)
+		_exit(EXIT_SOFTWARE);
+}
+
+static bool wanted(const struct process_options *options, const char *name)
+{
+	for (size_t i = 0; i < options->consumer_count; i++)
+		if (strcmp(options->consumers[i], name) == 0)
+			return true;
+	return options->consumer_count == 0;
+}
+
+struct reporter {
+	config_report *report;
+	void *arg;
+	const struct config_consumer *consumer;
+};
+
+static void report_setting(void *arg, const struct plugin_setting *setting, const char *text)
+{
+	const struct reporter *r = arg;
+	char section[80], key[160];
+	snprintf(section, sizeof(section), "consumer:%s", r->consumer->name);
+	snprintf(key, sizeof(key), "plugin.%s", setting ? setting->name : "");
+	struct config_problem problem = { r->consumer->place, section, setting ? key : NULL, text };
+	if (setting && setting->file)
+		problem.place = (struct config_place){ setting->file, setting->line };
+	r->report(r->arg, &problem);
+}
+
+static size_t check_consumer(struct consumer *c, const char *plugin_dir, struct reporter *r)
+{
+	struct error err = { 0 };
+	r->consumer = c->config;
+	char section[80];
+	snprintf(section, sizeof(section), "consumer:%s", c->config->name);
+	struct config_problem problem = { c->config->plugin_place, section, "plugin", err.text };
+	if (plugin_load(&c->plugin, plugin_dir, c->config->plugin, &err) != ST_OK) {
+		r->report(r->arg, &problem);
+		return 1;
+	}
+	const char *declared = c->plugin->descriptor.consumer;
+	if (declared && strcmp(declared, c->config->name) != 0) {
+		error_set(&err, ST_INVALID, "%s is the consumer %s: name the section [consumer:%s]", c->config->plugin,
+			  declared, declared);
+		r->report(r->arg, &problem);
+		return 1;
+	}
+	return plugin_check_settings(c->plugin, c->settings, c->config->settings.count, report_setting, r);
+}
+
+/* Chooses the consumers, loads their plugins, checks their settings: all problems in one run. */
+static enum status prepare(struct process *p, const struct process_options *options, struct reporter *r,
+			   struct error *err)
+{
+	const struct config *config = p->config;
+	size_t workers = 0, problems = 0;
+	p->consumers = calloc(config->consumer_count + 1, sizeof(*p->consumers));
+	if (!p->consumers)
+		return error_oom(err);
+	for (size_t i = 0; i < options->consumer_count; i++)
+		if (!config_find_consumer(config, options->consumers[i]))
+			return error_set(err, ST_INVALID, "there is no section [consumer:%s]", options->consumers[i]);
+	for (size_t i = 0; i < config->consumer_count; i++) {
+		if (!wanted(options, config->consumers[i].name))
+			continue;
+		struct consumer *c = &p->consumers[p->consumer_count++];
+		c->config = &config->consumers[i];
+		c->settings = params_of_plugin(c->config);
+		if (!c->settings)
+			return error_oom(err);
+		problems += check_consumer(c, config->process.plugin_dir, r);
+		workers += (size_t)c->config->workers;
+	}
+	if (problems > 0)
+		return error_set(err, ST_INVALID, "%zu problems, nothing was started", problems);
+	if (p->consumer_count == 0)
+		return error_set(err, ST_INVALID, "no [consumer:NAME] section: there is nothing to run");
+	p->workers = calloc(workers, sizeof(struct worker *));
+	return p->workers ? ST_OK : error_oom(err);
+}
+
+static enum status start_workers(struct process *p, struct error *err)
+{
+	for (size_t i = 0; i < p->consumer_count; i++) {
+		for (int number = 1; number <= p->consumers[i].config->workers; number++) {
+			enum status st = worker_start(&p->workers[p->worker_count], &p->consumers[i], number,
+						      &p->config->process, &p->stop, err);
+			if (st != ST_OK)
+				return error_wrap(err, "consumer %s", p->consumers[i].config->name);
+			p->worker_count++;
+		}
+	}
+	return ST_OK;
+}
+
+static void give_order(struct process *p, enum stop order)
+{
+	const int64_t now = clock_mono_ms(), timeout = p->config->process.drain_timeout_ms;
+	if (order == STOP_DRAIN) {
+		const int64_t margin = timeout > 4 * END_MARGIN_MS ? END_MARGIN_MS : timeout / 4;
+		atomic_store(&p->stop.fetch_until_ms, now + timeout / 2);
+		atomic_store(&p->stop.deadline_ms, now + timeout - margin);
+	}
+	atomic_store(&p->stop.order, (int)order);
+	for (size_t i = 0; i < p->worker_count; i++)
+		worker_wake(p->workers[i]);
+}
+
+/* Waits for a signal until deadline_ms; 0 at the deadline. */
+static int next_signal(const sigset_t *set, int64_t deadline_ms)
+{
+	const int64_t rest = deadline_ms - clock_mono_ms();
+	if (rest <= 0)
+		return 0;
+	const int sig = sigtimedwait(set, NULL, &(struct timespec){ rest / 1000, rest % 1000 * 1000000 });
+	return sig > 0 ? sig : 0;
+}
+
+static void serve(struct process *p, const sigset_t *signals)
+{
+	const int64_t interval = p->config->process.summary_interval_ms;
+	int64_t next_summary = interval > 0 ? clock_mono_ms() + interval : WAIT_FOREVER;
+	for (;;) {
+		const int sig =
+			next_signal(signals, next_summary < WAIT_FOREVER ? next_summary : clock_mono_ms() + 3600000);
+		if (sig == SIGTERM || sig == SIGINT) {
+			log_info("draining", LOG_STR("signal", sig == SIGTERM ? "SIGTERM" : "SIGINT"),
+				 LOG_INT("timeout_ms", p->config->process.drain_timeout_ms));
+			return;
+		}
+		if (sig == SIGHUP)
+			log_warn("not_reloaded",
+				 LOG_STR("next", "restart effectd to make it read its configuration again"));
+		if (clock_mono_ms() >= next_summary) {
+			for (size_t i = 0; i < p->consumer_count; i++)
+				summary_log(p->consumers[i].config->name, &p->consumers[i].counters);
+			next_summary = clock_mono_ms() + interval;
+		}
+	}
+}
+
+/* Joins the workers; a second signal or the deadline ends the waiting. False: some are still inside plugin code. */
+static bool join_workers(struct process *p, const sigset_t *signals)
+{
+	const int64_t deadline = atomic_load(&p->stop.deadline_ms) + END_MARGIN_MS / 2;
+	size_t left = p->worker_count;
+	while (left > 0 && clock_mono_ms() < deadline) {
+		const int sig = next_signal(signals, clock_mono_ms() + 20);
+		if (sig == SIGTERM || sig == SIGINT) {
+			give_order(p, STOP_NOW);
+			break;
+		}
+		for (size_t i = 0; i < p->worker_count; i++)
+			if (p->workers[i] && worker_join(p->workers[i], 0)) {
+				p->workers[i] = NULL;
+				left--;
+			}
+	}
+	for (size_t i = 0; i < p->worker_count; i++)
+		if (p->workers[i] && worker_join(p->workers[i], clock_mono_ms() + 200)) {
+			p->workers[i] = NULL;
+			left--;
+		}
+	return left == 0;
+}
+
+static void finish(struct process *p)
+{
+	for (size_t i = 0; p->consumers && i < p->consumer_count; i++)
+		free(p->consumers[i].settings);
+	free(p->consumers);
+	free(p->workers);
+}
+
+enum status process_run(const struct config *config, const struct process_options *options, config_report *report,
+			void *report_arg, struct error *err)
+{
+	struct process p = { .config = config };
+	struct reporter reporter = { .report = report, .arg = report_arg };
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigset_t all;
+	sigfillset(&all);
+	/* Faults of the program itself must still end it. */
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	sigdelset(&all, SIGABRT);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	atexit(on_exit_call);
+
+	enum status st = prepare(&p, options, &reporter, err);
+	if (st == ST_OK) {
+		log_info("starting", LOG_STR("version", EFFECTD_VERSION), LOG_INT("consumers", p.consumer_count),
+			 LOG_INT("pid", getpid()));
+		st = start_workers(&p, err);
+	}
+	if (st == ST_OK)
+		serve(&p, &signals);
+	give_order(&p, STOP_DRAIN);
+	const bool joined = join_workers(&p, &signals);
+	for (size_t i = 0; st == ST_OK && i < p.consumer_count; i++)
+		summary_log(p.consumers[i].config->name, &p.consumers[i].counters);
+	if (!joined) {
+		/* What they hold is rolled back and goes back to its queue with their connections. */
+		log_warn("ended_inside_plugin");
+		_exit(0);
+	}
+	if (st == ST_OK)
+		log_info("stopped");
+	finish(&p);
+	orderly = true;
+	return st;
+}

@@ -1,0 +1,17 @@
+/* The daemon as a process: loads plugins, starts workers, obeys signals, says what was done, and ends in time. */
+#ifndef RUN_PROCESS_H
+#define RUN_PROCESS_H
+
+#include "config/config.h"
+
+struct process_options {
+	const char *const *consumers; /* only these; none: all */
+	size_t consumer_count;
+};
+
+/* Runs until SIGTERM or SIGINT, then drains within drain_timeout; a second signal ends at once. ST_OK: a clean stop.
+ * ST_INVALID: a plugin or its settings are wrong, nothing was started; report got the problems. */
+enum status process_run(const struct config *config, const struct process_options *options, config_report *report,
+			void *report_arg, struct error *err) MUST_USE;
+
+#endif

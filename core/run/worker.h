@@ -1,0 +1,45 @@
+/* One worker: one thread, one AMQP connection, one PostgreSQL connection, one plugin instance. It shares nothing
+ * mutable with its siblings but counters and the consumer's word that it is closed. */
+#ifndef RUN_WORKER_H
+#define RUN_WORKER_H
+
+#include "base/counters.h"
+#include "config/config.h"
+#include "plugin/instance.h"
+#include <stdatomic.h>
+
+/* What the workers of one consumer have in common. */
+struct consumer {
+	const struct config_consumer *config;
+	const struct plugin *plugin;
+	struct plugin_setting *settings; /* config's, in the plugin module's form */
+	struct consumer_counters counters;
+	/* A fault of the program closes the consumer for all its workers: until a time on clock_mono_ms(), or for good.
+	 */
+	_Atomic int64_t closed_until_ms;
+	_Atomic unsigned closures; /* in a row */
+	_Atomic bool broken;
+};
+
+enum stop { STOP_NO, STOP_DRAIN, STOP_NOW };
+
+/* How the process tells its workers to end; wake every worker after a change. */
+struct stop_order {
+	_Atomic int order;              /* enum stop */
+	_Atomic int64_t fetch_until_ms; /* draining: what was delivered already is still applied until then */
+	_Atomic int64_t deadline_ms;    /* and this is the end of all waiting */
+};
+
+struct worker;
+
+/* Starts the thread. The consumer and the order must outlive it. */
+enum status worker_start(struct worker **ret, struct consumer *consumer, int number,
+			 const struct config_process *process, const struct stop_order *stop,
+			 struct error *err) MUST_USE;
+
+void worker_wake(struct worker *w);
+
+/* Waits for the thread until deadline_ms, then frees everything. False: it is still inside plugin code. */
+bool worker_join(struct worker *w, int64_t deadline_ms) MUST_USE;
+
+#endif
