@@ -1,5 +1,5 @@
-/* PostgreSQL's binary parameter formats, as far as more than one module writes them. Network byte order; layout as in the
- * server's array_recv() and documented for COPY BINARY. */
+/* PostgreSQL's binary parameter formats, as far as more than one module writes them. Network byte order; layout as in
+ * the server's array_recv() and documented for COPY BINARY. */
 #ifndef PG_BINARY_H
 #define PG_BINARY_H
 

@@ -1,0 +1,201 @@
+/* From a conninfo to a connection, without ever blocking but for name resolution, which is libpq's.
+ *
+ * What the user wrote always wins over what is added here, so that anything libpq can do stays possible; what must not
+ * be otherwise is looked at on the open session (session.c). */
+#include "pg/private.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { CONNECT_TIMEOUT_S = 20, KEYWORDS_MAX = 96 };
+
+/* Put behind what the user set. A peer that vanished without a word is found by the kernel after 20 to 25 seconds: soon
+ * enough to reconnect before anybody notices, late enough for a network that hiccups. Once connected, tcp_user_timeout
+ * is what bounds bytes that nobody acknowledges, and keepalives the silence. */
+static const struct {
+	const char *keyword, *value;
+} defaults[] = {
+	{ "client_encoding", "UTF8" },
+	{ "keepalives", "1" },
+	{ "keepalives_idle", "10" },
+	{ "keepalives_interval", "5" },
+	{ "keepalives_count", "3" },
+	{ "tcp_user_timeout", "20000" },
+	{ "target_session_attrs", "read-write" }, /* after a failover a name may lead to a standby */
+};
+
+struct keywords {
+	const char *names[KEYWORDS_MAX], *values[KEYWORDS_MAX]; /* NULL-terminated */
+	size_t count;
+};
+
+static void conninfo_free(PQconninfoOption **options)
+{
+	PQconninfoFree(*options);
+}
+
+static void finish(PGconn **conn)
+{
+	PQfinish(*conn);
+}
+
+static const char *keyword_value(const struct keywords *k, const char *name)
+{
+	for (size_t i = 0; i < k->count; i++)
+		if (!strcmp(k->names[i], name))
+			return k->values[i];
+	return NULL;
+}
+
+static void keyword_set(struct keywords *k, const char *name, const char *value)
+{
+	if (k->count + 1 < KEYWORDS_MAX) {
+		k->names[k->count] = name;
+		k->values[k->count++] = value;
+	}
+}
+
+static void keyword_default(struct keywords *k, const char *name, const char *value)
+{
+	if (value && !keyword_value(k, name))
+		keyword_set(k, name, value);
+}
+
+static void add_setting(struct buffer *options, const char *name, int64_t ms)
+{
+	if (ms > 0)
+		buffer_printf(options, " -c %s=%" PRId64, name, ms);
+}
+
+/* The options that the server gets when the session starts. Ours come first: the later one of a name counts. */
+static void build_options(struct buffer *options, const struct pg_params *params, const char *users)
+{
+	add_setting(options, "statement_timeout", params->statement_timeout_ms);
+	add_setting(options, "lock_timeout", params->lock_timeout_ms);
+	add_setting(options, "idle_in_transaction_session_timeout", params->idle_in_transaction_ms);
+	/* A statement whose client is gone ends instead of keeping its locks. */
+	add_setting(options, "client_connection_check_interval", 5000);
+	if (params->isolation) {
+		buffer_puts(options, " -c default_transaction_isolation=");
+		for (const char *p = params->isolation; *p; p++)
+			buffer_printf(options, *p == ' ' ? "\\%c" : "%c", *p);
+	}
+	if (users)
+		buffer_printf(options, " %s", users);
+	/* Last, so that nobody hides it: a COMMIT that gave up its standby says so only by a warning. */
+	buffer_puts(options, " -c client_min_messages=warning");
+}
+
+/* libpq's complaint may quote the word that it could not read, which could be a piece of a password. */
+static bool may_hold_secret(const char *conninfo)
+{
+	return strstr(conninfo, "password") || strchr(conninfo, '@');
+}
+
+static enum status parse(const char *conninfo, PQconninfoOption **ret, struct error *err)
+{
+	char *words = NULL;
+	*ret = PQconninfoParse(conninfo, &words);
+	if (*ret)
+		return ST_OK;
+	pg_report_connection(may_hold_secret(conninfo) ? "it is neither KEY=VALUE pairs nor a URI" : words, ST_INVALID,
+			     "conninfo is wrong: ", err);
+	PQfreemem(words);
+	return ST_INVALID;
+}
+
+/* connect_timeout is for each host, as it is in libpq, whose own clock runs only in the calls that block. */
+static int64_t patience_ms(const struct keywords *k)
+{
+	int64_t hosts = 1;
+	const char *list = keyword_value(k, "hostaddr") ? keyword_value(k, "hostaddr") : keyword_value(k, "host");
+	for (const char *p = list; p && *p; p++)
+		hosts += *p == ',';
+	const char *users = keyword_value(k, "connect_timeout");
+	int64_t seconds = users ? strtoll(users, NULL, 10) : 0;
+	return hosts * (seconds > 0 ? seconds : CONNECT_TIMEOUT_S) * 1000;
+}
+
+static bool is_read_only(const PGconn *conn)
+{
+	static const char *const reported[] = { "in_hot_standby", "default_transaction_read_only" };
+	for (size_t i = 0; i < ARRAY_LEN(reported); i++) {
+		const char *value = PQparameterStatus(conn, reported[i]);
+		if (value && !strcmp(value, "on"))
+			return true;
+	}
+	return false;
+}
+
+static enum status failed(const PGconn *conn, struct error *err)
+{
+	pg_report_connection(PQerrorMessage(conn), ST_UNAVAILABLE, "", err);
+	if (err && is_read_only(conn))
+		memcpy(err->sqlstate, "25006", sizeof("25006"));
+	return ST_UNAVAILABLE;
+}
+
+static enum status poll_connection(PGconn *conn, struct waiter *waiter, int64_t wait_ms, struct error *err)
+{
+	int64_t deadline_ms = clock_mono_ms() + wait_ms;
+	short events = POLLOUT; /* as if PQconnectPoll() had asked for it, says its manual */
+	for (;;) {
+		int ready = waiter->wait(waiter, PQsocket(conn), events, deadline_ms);
+		if (ready < 0)
+			return error_set(err, ST_STOPPED, "stopped while connecting to PostgreSQL");
+		if (ready == 0)
+			return error_set(err, ST_UNAVAILABLE, "PostgreSQL at %s did not answer for %.3g s",
+					 PQhost(conn) ? PQhost(conn) : "its address", (double)wait_ms / 1000);
+		switch (PQconnectPoll(conn)) {
+		case PGRES_POLLING_OK:
+			return ST_OK;
+		case PGRES_POLLING_FAILED:
+			return failed(conn, err);
+		case PGRES_POLLING_READING:
+			events = POLLIN;
+			break;
+		default:
+			events = POLLOUT;
+		}
+	}
+}
+
+enum status pg_connect(PGconn **ret, const struct pg_params *params, struct waiter *waiter, struct error *err)
+{
+	CLEANUP(conninfo_free) PQconninfoOption *given = NULL;
+	enum status st = parse(params->conninfo, &given, err);
+	if (st != ST_OK)
+		return st;
+	struct keywords k = { .count = 0 };
+	for (const PQconninfoOption *o = given; o->keyword; o++)
+		if (o->val && strcmp(o->keyword, "options") != 0)
+			keyword_set(&k, o->keyword, o->val);
+	CLEANUP(buffer_finish) struct buffer options = { 0 };
+	const char *users = NULL;
+	for (const PQconninfoOption *o = given; o->keyword; o++)
+		if (!strcmp(o->keyword, "options"))
+			users = o->val;
+	build_options(&options, params, users);
+	if (options.failed)
+		return error_oom(err);
+	keyword_set(&k, "options", buffer_text(&options));
+	keyword_default(&k, "password", params->password);
+	keyword_default(&k, "application_name", params->application_name);
+	for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
+		keyword_default(&k, defaults[i].keyword, defaults[i].value);
+
+	CLEANUP(finish) PGconn *conn = PQconnectStartParams(k.names, k.values, 0);
+	if (!conn)
+		return error_oom(err);
+	if (PQstatus(conn) == CONNECTION_BAD)
+		return failed(conn, err);
+	st = poll_connection(conn, waiter, patience_ms(&k), err);
+	if (st != ST_OK)
+		return st;
+	*ret = conn;
+	conn = NULL;
+	return ST_OK;
+}
