@@ -145,8 +145,6 @@ static effectd_verdict analytics_key(struct effectd_call *call, const struct eff
 	struct sale sale;
 	int64_t order_id;
 
-	if (effectd_json_error(msg))
-		return effectd_reject(call, "the body is not JSON: %s", effectd_json_error(msg));
 	if (!effectd_json_text(msg, "event", &event))
 		return effectd_reject(call, "event must be a text");
 	if (!effectd_str_equals(event, "OrderCompleted"))
