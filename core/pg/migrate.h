@@ -7,8 +7,9 @@
 
 /* One migration. Compiled in from sql/ by meson, so that a binary and its schema cannot drift apart. */
 struct migration {
-	int version;      /* NNN */
-	const char *name; /* file name without .sql */
+	int version;          /* NNN */
+	const char *name;     /* file name without .sql */
+	const char *checksum; /* SHA-256 of the file, hexadecimal */
 	const char *sql;
 	int oldest_runnable;      /* the oldest binary's version that may still run on a schema with this one */
 	bool outside_transaction; /* the file says: -- effectd: outside transaction */
@@ -32,8 +33,8 @@ enum status migrate_status(struct pg_session *s,
 			   void (*each)(void *arg, int version, const char *name, enum migration_state state),
 			   void *arg, struct error *err) MUST_USE;
 
-/* Applies what is pending; before/after tell progress. A changed checksum or a newer schema stops it before any change.
- */
+/* Applies what is pending, telling each. A changed checksum or a newer schema stops it before any change. After a
+ * failure the session must be destroyed: it may hold the lock and an open transaction. */
 enum status migrate_up(struct pg_session *s, void (*applied)(void *arg, const struct migration *m, int64_t took_ms),
 		       void *arg, struct error *err) MUST_USE;
 
