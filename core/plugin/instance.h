@@ -14,13 +14,14 @@
 struct plugin_instance {
 	const struct plugin *plugin;
 	const char *consumer;
-	void *state;                                /* the plugin's own, from configure() */
-	effectd_claim claim;                        /* mode */
-	const struct effectd_statement *statements; /* static ones, then those that configure() declared */
-	struct pg_statement *prepared;              /* parallel; valid for the session last prepared on */
+	void *state;                          /* the plugin's own, from configure() */
+	effectd_claim claim;                  /* mode */
+	struct effectd_statement *statements; /* static ones, then those that configure() declared */
+	struct pg_statement *prepared;        /* parallel; valid for the session last prepared on */
 	size_t statement_count;
 	/* private to core/plugin behind here */
-	void *setup;
+	struct arena memory; /* of what configure() declared, and of statement names */
+	bool configured;     /* configure() returned true: destroy() is owed */
 };
 
 /* Checks the settings, calls configure(). ST_INVALID: err says which setting or what the plugin said. */
@@ -38,9 +39,9 @@ enum plugin_op_kind { PLUGIN_OP_STATEMENT, PLUGIN_OP_OUTBOX };
 struct plugin_op {
 	enum plugin_op_kind kind;
 	uint32_t statement; /* STATEMENT: index into the instance's statements */
-	struct pg_values
-		values; /* encoded, in the arena. OUTBOX: kind, payload, headers, ordering_key, idempotency_key,
-			   all text or NULL; the caller adds consumer, message key and the default key */
+	/* Encoded, in the arena. OUTBOX: kind text, payload jsonb, headers jsonb, ordering_key text, idempotency_key
+	 * text, the last three may be NULL; the caller adds consumer, message key and the default key. */
+	struct pg_values values;
 	struct plugin_op *next;
 };
 
@@ -52,18 +53,21 @@ struct plugin_call {
 	const struct message *message; /* whose body effectd_body_json() means; NULL in apply_batch */
 	struct plugin_op *first, **tail;
 	size_t op_count;
-	bool batch; /* inside apply_batch */
-	bool in_key;
-	bool broken;     /* the plugin broke the rules: text says how; overrides its verdict */
-	char text[1001]; /* what the plugin said, or what it broke; UTF-8, cut at a character */
+	bool batch;   /* inside apply_batch */
+	bool in_key;  /* inside key */
+	bool decides; /* a deciding statement is queued */
+	effectd_verdict
+		fault;   /* not OK: what went wrong in the call outweighs what the plugin returns, text says how */
+	char text[1001]; /* what the plugin said, or the fault; UTF-8, cut at a character */
 	int64_t took_us; /* inside plugin code */
 };
 
 void plugin_call_init(struct plugin_call *call, struct plugin_instance *instance, struct arena *arena);
 
-/* The verdict, EFFECTD_BROKEN when the plugin broke the rules (also for a verdict that does not exist). key() and
- * apply() need message_prepare() before. plugin_call_key checks the key: a bad one is EFFECTD_REJECT, *ret_bad_key set.
- */
+/* The verdict, EFFECTD_BROKEN when the plugin broke the rules (also for a verdict that does not exist), EFFECTD_REJECT
+ * when it gave a statement a value that its type cannot hold, EFFECTD_RETRY when memory ran out; text says what. All
+ * messages need message_prepare() before. plugin_call_key checks the key: a bad one is EFFECTD_REJECT, *ret_bad_key
+ * set. */
 effectd_verdict plugin_call_key(struct plugin_call *call, struct message *m, struct effectd_key *ret,
 				bool *ret_bad_key);
 effectd_verdict plugin_call_apply(struct plugin_call *call, struct message *m);

@@ -24,7 +24,10 @@ struct plugin {
 enum status plugin_load(const struct plugin **ret, const char *plugin_dir, const char *path,
 			struct error *err) MUST_USE;
 
-/* Static checks of one statement, before PostgreSQL sees it: first word (behind comments) and name. */
+/* ST_INVALID when the plugin declares itself to be another consumer than this one. */
+enum status plugin_check_consumer(const struct plugin *plugin, const char *consumer, struct error *err) MUST_USE;
+
+/* Static checks of one statement, before PostgreSQL sees it: name, first word (behind comments), only one. */
 enum status plugin_check_statement(const struct effectd_statement *statement, struct error *err) MUST_USE;
 
 #endif

@@ -16,4 +16,18 @@ size_t plugin_check_settings(const struct plugin *plugin, const struct plugin_se
 			     void (*report)(void *arg, const struct plugin_setting *setting, const char *text),
 			     void *arg);
 
+/* The option that a setting's name belongs to: its own, or the family name* that it begins with; NULL: none. */
+const struct effectd_option *plugin_find_option(const struct plugin *plugin, const char *name);
+
+/* The setting of that very name, the last one if there are several; NULL: none. */
+const struct plugin_setting *plugin_find_setting(const struct plugin_setting *settings, size_t n, const char *name);
+
+/* One value by its option; false: text says what it must be. */
+bool plugin_check_option_value(const struct effectd_option *option, const char *value, char *text, size_t size);
+
+/* The number that a checked value of INT, BOOL (0, 1), DURATION (ms) or SIZE stands for. */
+bool plugin_option_number(const struct effectd_option *option, const char *value, int64_t *ret);
+
+const char *plugin_option_type_name(effectd_option_type type); /* NULL: there is no such type */
+
 #endif

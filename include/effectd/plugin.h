@@ -189,13 +189,13 @@ struct effectd_host {
 	struct effectd_str (*property)(const struct effectd_message *msg, effectd_property which);
 	struct effectd_str (*header)(const struct effectd_message *msg, const char *name); /* text headers */
 	bool (*header_int64)(const struct effectd_message *msg, const char *name,
-			     int64_t *ret);                                    /* integer, bool, time */
+			     int64_t *ret);                                    /* integer, bool, time (s since 1970) */
 	bool (*timestamp_us)(const struct effectd_message *msg, int64_t *ret); /* the AMQP property */
 	bool (*redelivered)(const struct effectd_message *msg);
 	uint32_t (*attempt)(const struct effectd_message *msg); /* 1 at the first try */
 
 	/* the body as JSON: parsed at the first question, once; not JSON, duplicate keys, deeper than 128, integers
-	 * beyond 64 bits: NULL, and json_error says why */
+	 * beyond 64 bits: NULL, and json_error says why ("" when nothing is wrong) */
 	const struct effectd_json *(*json)(const struct effectd_message *msg);
 	const char *(*json_error)(const struct effectd_message *msg);
 	const struct effectd_json *(*json_member)(const struct effectd_json *object, const char *name); /* NULL: none */
@@ -217,7 +217,9 @@ struct effectd_host {
 	const char *(*option)(const struct effectd_setup *setup,
 			      const char *name); /* as checked; NULL: none, no default */
 	int64_t (*option_int64)(const struct effectd_setup *setup,
-				const char *name); /* INT, DURATION (ms), SIZE, BOOL */
+				const char *name); /* INT, DURATION (ms), SIZE, BOOL; 0: none, no default */
+	const char *(*option_name)(const struct effectd_setup *setup,
+				   size_t index); /* of the settings given, for families; NULL behind the last */
 	const char *(*consumer)(const struct effectd_setup *setup);
 	uint32_t (*statement)(struct effectd_setup *setup, const struct effectd_statement *statement); /* its index */
 	void (*claim)(struct effectd_setup *setup, effectd_claim mode);
@@ -295,7 +297,9 @@ struct effectd_plugin {
 	effectd_verdict (*apply)(struct effectd_call *call, const struct effectd_message *msg);
 
 	/* Optional: the same effects for many messages at once, only faster. Anything but OK, a failed statement or a
-	 * row count that does not fit makes effectd try halves; a single message always goes through apply(). */
+	 * row count that does not fit makes effectd try halves; a single message always goes through apply(). Without
+	 * statements that decide (EACH does that here), the body as a value, and outbox rows: those belong to one
+	 * message. */
 	effectd_verdict (*apply_batch)(struct effectd_call *call, const struct effectd_message *const *msgs,
 				       size_t count);
 };
@@ -607,7 +611,7 @@ EFFECTD_INLINE effectd_verdict effectd_key_bytes(struct effectd_key *key, struct
 EFFECTD_INLINE effectd_verdict effectd_verdict_text_(struct effectd_call *call, effectd_verdict verdict,
 						     const char *fmt, va_list ap)
 {
-	char text[1000];
+	char text[1004]; /* longer than what is kept, so that the host cuts it between characters */
 	vsnprintf(text, sizeof(text), fmt, ap);
 	call->host->say(call, text);
 	return verdict;
@@ -636,9 +640,13 @@ EFFECTD_VERDICT_(effectd_broken, EFFECTD_BROKEN)
 /* effectd_exec(call, STATEMENT, values...): queues a statement. It returns nothing: what goes wrong with it, now or
  * when PostgreSQL answers, decides the message's fate whatever the plugin returns. */
 #ifndef __cplusplus
-#define effectd_exec(call, statement, ...)                                                      \
-	((call)->host->exec((call), (statement), (const struct effectd_value[]){ __VA_ARGS__ }, \
-			    sizeof((const struct effectd_value[]){ __VA_ARGS__ }) / sizeof(struct effectd_value)))
+#define effectd_exec(call, ...)                                                                             \
+	((call)->host->exec(                                                                                \
+		(call), EFFECTD_FIRST_(__VA_ARGS__, 0), EFFECTD_BEHIND_FIRST_(__VA_ARGS__, effectd_null()), \
+		sizeof(EFFECTD_BEHIND_FIRST_(__VA_ARGS__, effectd_null())) / sizeof(struct effectd_value) - 1))
+/* C11 wants at least one argument for the dots: one more stands at the end and is not counted. */
+#define EFFECTD_FIRST_(first, ...)        (first)
+#define EFFECTD_BEHIND_FIRST_(first, ...) ((const struct effectd_value[]){ __VA_ARGS__ })
 #else
 template <typename... Values> inline void effectd_exec(struct effectd_call *call, uint32_t statement, Values... values)
 {
@@ -680,7 +688,8 @@ EFFECTD_INLINE void effectd_setup_fail(struct effectd_setup *setup, const char *
 }
 
 #ifdef __cplusplus
-/* C++17 has no designated initializers: a constexpr function fills the descriptor.
+/* C++17 has no designated initializers: a constexpr function fills the descriptor, before any code runs. Tables are
+ * static constexpr.
  *
  *	EFFECTD_PLUGIN_CXX(p.consumer = "loyalty"; p.version = "1.0"; p.key = key; p.apply = apply;
  *	                   effectd_declare_statements(p, statements);) */
@@ -697,7 +706,7 @@ template <size_t N> constexpr void effectd_declare_options(effectd_plugin &p, co
 #define EFFECTD_PLUGIN_CXX(...)                                                           \
 	extern "C" EFFECTD_EXPORT const struct effectd_plugin *effectd_plugin_entry(void) \
 	{                                                                                 \
-		static const effectd_plugin plugin = [] {                                 \
+		static constexpr effectd_plugin plugin = [] {                             \
 			effectd_plugin p = {};                                            \
 			p.abi_major = EFFECTD_ABI_MAJOR;                                  \
 			p.abi_minor = EFFECTD_ABI_MINOR;                                  \
