@@ -41,7 +41,7 @@ struct log_field {
 	}
 
 void log_setup(enum log_level least, enum log_format format);
-extern enum log_level log_least;
+extern _Atomic(enum log_level) log_least; /* changed by a reload while workers look at it */
 
 /* Who speaks: put into every line of this thread. The strings stay the caller's and must outlive the thread; NULL:
  * none. */

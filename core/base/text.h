@@ -16,11 +16,18 @@ struct str {
 
 bool text_is_utf8(const char *data, size_t len); /* strict: no overlong forms, no surrogates; NUL is allowed */
 
+/* Bytes of the character at the start of data: 1 to 4, 0 when it is not UTF-8 or in pieces. */
+size_t text_utf8_len(const char *data, size_t len);
+bool text_is_control(const char *data, size_t char_len); /* of one such character: C0, DEL, C1 */
+
 /* How many bytes of data, at most max, end on a character boundary: where a text may be cut. */
 size_t text_utf8_cut(const char *data, size_t len, size_t max);
 
 /* Replaces what is not UTF-8 and control bytes by \xHH, cut to fit; always NUL-terminated. Returns the length. */
 size_t text_escape(char *dst, size_t dst_size, const char *data, size_t len);
+
+/* Writes \xHH, no NUL; returns 4. */
+size_t text_hex_escape(char dst[4], unsigned char c);
 
 /* Whole strings only; false when there is anything else in them or the value does not fit. */
 bool text_parse_int(const char *s, int64_t *ret) MUST_USE;
