@@ -34,5 +34,5 @@ const struct effectd_host plugin_host = {
 	.consumer = host_consumer,
 	.statement = host_statement,
 	.claim = host_claim,
-	.fail = host_fail,
+	.setup_fail = host_setup_fail,
 };

@@ -43,7 +43,7 @@ const char *host_option_name(const struct effectd_setup *setup, size_t index);
 const char *host_consumer(const struct effectd_setup *setup);
 uint32_t host_statement(struct effectd_setup *setup, const struct effectd_statement *statement);
 void host_claim(struct effectd_setup *setup, effectd_claim mode);
-void host_fail(struct effectd_setup *setup, const char *text);
+void host_setup_fail(struct effectd_setup *setup, const char *text);
 
 /* setup.c: lets the plugin configure itself. ST_INVALID: it said why, or broke a rule. */
 enum status setup_configure(struct plugin_instance *p, const struct plugin_setting *settings, size_t n,

@@ -150,7 +150,7 @@ enum status plugin_load(const struct plugin **ret, const char *plugin_dir, const
 	CLEANUP(close_fd) int fd = open(full, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return error_errno(err, ST_INVALID, errno, "%s", full);
-	struct loaded *l;
+	struct loaded *l = NULL;
 	enum status st = load_open_file(&l, &fd, full, err);
 	if (st != ST_OK)
 		return st;

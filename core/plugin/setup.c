@@ -123,7 +123,7 @@ void host_claim(struct effectd_setup *setup, effectd_claim mode)
 		s->instance->claim = mode;
 }
 
-void host_fail(struct effectd_setup *setup, const char *text)
+void host_setup_fail(struct effectd_setup *setup, const char *text)
 {
 	char clean[512] = "";
 	if (text)

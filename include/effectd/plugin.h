@@ -223,7 +223,7 @@ struct effectd_host {
 	const char *(*consumer)(const struct effectd_setup *setup);
 	uint32_t (*statement)(struct effectd_setup *setup, const struct effectd_statement *statement); /* its index */
 	void (*claim)(struct effectd_setup *setup, effectd_claim mode);
-	void (*fail)(struct effectd_setup *setup, const char *text); /* why configure() returned false */
+	void (*setup_fail)(struct effectd_setup *setup, const char *text); /* why configure() returned false */
 };
 
 /* ---- what a plugin declares ------------------------------------------------------------------------------------ */
@@ -684,7 +684,7 @@ EFFECTD_INLINE const char *effectd_option_text(const struct effectd_setup *setup
 
 EFFECTD_INLINE void effectd_setup_fail(struct effectd_setup *setup, const char *text)
 {
-	setup->host->fail(setup, text);
+	setup->host->setup_fail(setup, text);
 }
 
 #ifdef __cplusplus
