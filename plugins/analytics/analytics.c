@@ -127,8 +127,8 @@ static effectd_verdict read_sale(struct effectd_call *call, const struct effectd
 		return effectd_reject(call, "completed_at must be an RFC 3339 time such as 2026-11-30T12:00:00Z");
 
 	ret->orders = 1;
-	ret->day = (int32_t)(completed_us / US_PER_DAY -
-			     (completed_us % US_PER_DAY < 0)); /* rounds down before 1970 too */
+	/* Division rounds towards zero; before 1970 that would be up, into the next day. */
+	ret->day = (int32_t)(completed_us / US_PER_DAY - (completed_us % US_PER_DAY < 0));
 	int64_t code = 0;
 	for (size_t i = 0; i < 3; i++)
 		code = code * 26 + (ret->currency[i] - 'A');
