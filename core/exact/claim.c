@@ -19,13 +19,12 @@ static const char outbox_sql[] =
 	"INSERT INTO effectd.outbox (consumer, message_key, kind, payload, headers, ordering_key, idempotency_key)"
 	" VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
-const struct pg_statement exact_statements[] = {
+const struct pg_statement exact_statements[EXACT_STATEMENT_COUNT] = {
 	{ .name = "claim", .sql = claim_sql },
 	{ .name = "unclaim", .sql = unclaim_sql },
 	{ .name = "outbox", .sql = outbox_sql },
 	{ .name = "park", .sql = park_sql },
 };
-const size_t exact_statement_count = ARRAY_LEN(exact_statements);
 
 /* The keys of those items of the set for which chosen() holds, as one binary text[] parameter. */
 static enum status send_keys(struct exact *x, size_t n, const char *statement, bool (*chosen)(const struct item *),

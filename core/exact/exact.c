@@ -129,10 +129,10 @@ static enum status resolve_doubt(struct exact *x, struct pg_session *s, struct e
 
 enum status exact_attach(struct exact *x, struct pg_session *s, struct error *err)
 {
-	struct pg_statement statements[exact_statement_count];
+	struct pg_statement statements[EXACT_STATEMENT_COUNT];
 	memcpy(statements, exact_statements, sizeof(statements));
 	size_t bad;
-	enum status st = pg_prepare(s, statements, exact_statement_count, &bad, err);
+	enum status st = pg_prepare(s, statements, EXACT_STATEMENT_COUNT, &bad, err);
 	if (st == ST_REFUSED)
 		return error_wrap(err, "statement %s of effectd; is the schema there? `effectd migrate status` tells",
 				  statements[bad].name);

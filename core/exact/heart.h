@@ -115,7 +115,7 @@ void fault_park(struct exact *x, struct item *item, enum park_reason reason, boo
 
 enum { SUSPECT_PARK = 7 }; /* that many environment faults in its own statement, five of them alone, park a message */
 
-extern const struct pg_statement exact_statements[];
-extern const size_t exact_statement_count;
+enum { EXACT_STATEMENT_COUNT = 4 };
+extern const struct pg_statement exact_statements[EXACT_STATEMENT_COUNT];
 
 #endif
