@@ -18,7 +18,7 @@ enum log_format { LOG_LOGFMT, LOG_JSON };
 struct log_field {
 	const char *name;
 	enum { LOG_FIELD_STR, LOG_FIELD_BYTES, LOG_FIELD_INT, LOG_FIELD_REAL } kind;
-	const char *text; /* STR: NUL-terminated, NULL leaves the field out; BYTES: number bytes */
+	const char *text; /* STR: NUL-terminated; BYTES: number bytes; NULL leaves the field out */
 	int64_t number;
 	double real;
 };

@@ -17,7 +17,7 @@
 /* All of it or nothing. */
 static bool put(struct log_line *line, const char *piece, size_t len)
 {
-	if (line->cut || len > BODY_BYTES - line->len) {
+	if (line->cut || line->len + len > BODY_BYTES) { /* a closing quote may already stand in the tail */
 		line->cut = true;
 		return false;
 	}
@@ -85,7 +85,7 @@ static size_t put_char(struct log_line *line, const char *data, size_t len)
 		done = put(line, (const char[]){ '\\', *data }, 2);
 	else if (!text_is_control(data, n))
 		done = put(line, data, n);
-	else if (line->format == LOG_JSON)
+	else if (line->format == LOG_JSON && *data != '\0')                /* many readers refuse \u0000 */
 		done = put_json_control(line, (unsigned char)data[n - 1]); /* of two-byte ones, C2 XX is U+00XX */
 	else
 		done = put_hex(line, data, n);
@@ -167,7 +167,7 @@ void log_line_add(struct log_line *line, const struct log_field *field)
 	const size_t start = line->len;
 	const bool is_text = field->kind == LOG_FIELD_STR || field->kind == LOG_FIELD_BYTES;
 
-	if (line->cut || (field->kind == LOG_FIELD_STR && !field->text))
+	if (line->cut || (is_text && !field->text))
 		return;
 	if (!put_name(line, field->name))
 		return;
@@ -178,7 +178,7 @@ void log_line_add(struct log_line *line, const struct log_field *field)
 	else if (field->kind == LOG_FIELD_STR)
 		put_string(line, field->text, strlen(field->text));
 	else
-		put_string(line, field->text, field->text ? (size_t)field->number : 0);
+		put_string(line, field->text, (size_t)field->number);
 	if (line->len == value) /* a name without a value is no field */
 		line->len = start;
 }
