@@ -1,0 +1,112 @@
+"""Who plays: effectd, the peers that people run today, the floor, and the broker alone."""
+import os
+from dataclasses import dataclass, field
+
+import programs
+from lib import build, config
+
+TEXTBOOK, GO, DRAIN = "textbook Python", "Go, 8 connections", "drain, no database"
+ROWS, SET = "rows", "set"  # a statement or two for each message, or two statements for a whole batch
+BATCHES = (1, 10, 100, 500)
+FLOOR_BATCH = 100
+TEXTBOOK_ORDERS, SINGLE_ORDERS = 10000, 20000  # fewer for the slow: a rate needs no more
+
+
+@dataclass
+class Contender:
+    name: str
+    connections: int = 1
+    kind: str = ROWS
+    batch: int = 1
+    most_orders: int = field(default=10**9)
+    database: bool = True
+
+    def start(self, scene, deliveries):
+        """Start its processes; they consume deliveries, all together."""
+        raise NotImplementedError
+
+    def finish(self, scene, clients, timeout):
+        """Wait until all is consumed; the Cost of each process."""
+        return [client.wait(timeout) for client in clients]
+
+
+class Peer(Contender):
+    """Programs that consume a number of deliveries and end."""
+
+    def __init__(self, name, argv, processes=1, **about):
+        super().__init__(name, **about)
+        self._argv, self._processes = argv, processes
+
+    def start(self, scene, deliveries):
+        program, *options = self._argv
+        return [scene.start([program, scene.queues[0], share, *options])
+                for share in _shares(deliveries, self._processes)]
+
+
+class Effectd(Contender):
+    """One daemon with the loyalty consumer, which consumes until it is told to stop."""
+
+    def start(self, scene, deliveries):
+        plugin = programs.LOYALTY_ROWS if self.kind == ROWS else programs.LOYALTY_BATCH
+        return [start_daemon(scene, {"loyalty": plugin}, workers=self.connections, batch_max=self.batch)]
+
+    def finish(self, scene, clients, timeout):
+        daemon, = clients
+        scene.wait_drained(daemon)
+        daemon.terminate()
+        return [daemon.wait(timeout)]
+
+
+def start_daemon(scene, plugins, **settings):
+    """effectd run with a consumer for each (name, plugin file); the scene's queues in the same order."""
+    sections = config.base(scene.database, scene.vhost, scene.folder)
+    sections["effectd"]["log_level"] = "info"
+    for queue, (consumer, plugin) in zip(scene.queues, plugins.items()):
+        sections[f"consumer:{consumer}"] = {"plugin": plugin, "queue": queue, **settings}
+    file = os.path.join(scene.folder, "effectd.ini")
+    with open(file, "w", encoding="utf-8") as out:
+        out.write(config.text(sections))
+    return scene.start([build.EFFECTD, "run", "-c", file])
+
+
+def floor_name(connections, kind):
+    return f"floor, {connections} connection{'s'[:connections > 1]}, {kind}"
+
+
+def effectd_name(workers, batch, kind):
+    return f"effectd, {workers} worker{'s'[:workers > 1]}, batch {batch}, {'rows' if kind == ROWS else 'apply_batch'}"
+
+
+def floor(connections, kind, batch=FLOOR_BATCH, name=None):
+    return Peer(name or floor_name(connections, kind), [programs.FLOOR, batch, kind], processes=connections,
+                connections=connections, kind=kind, batch=batch)
+
+
+def effectd(workers, batch, kind):
+    return Effectd(effectd_name(workers, batch, kind), workers, kind, batch,
+                   SINGLE_ORDERS if batch == 1 else 10**9)
+
+
+def textbook():
+    return Peer(TEXTBOOK, [programs.TEXTBOOK], most_orders=TEXTBOOK_ORDERS)
+
+
+def go():
+    return Peer(GO, [programs.GO, 8], connections=8)
+
+
+def for_throughput():
+    """In the order of the table. A batch of one has nothing to apply together: only rows."""
+    return [textbook(), go(), Peer(DRAIN, [programs.DRAIN], database=False),
+            *[floor(connections, kind) for connections in (1, 2) for kind in (ROWS, SET)],
+            *[effectd(workers, batch, kind) for workers in (1, 2) for kind in (ROWS, SET) for batch in BATCHES
+              if batch > 1 or kind == ROWS]]
+
+
+def for_latency():
+    return [textbook(), go(), floor(1, ROWS, 1, "floor, 1 connection, batch 1"),
+            *[effectd(workers, 100, kind) for workers in (1, 2) for kind in (ROWS, SET)]]
+
+
+def _shares(total, parts):
+    return [total * (part + 1) // parts - total * part // parts for part in range(parts)]
