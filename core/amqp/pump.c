@@ -198,10 +198,21 @@ static enum status send_heartbeat(struct amqp_session *s, int64_t now_ms, struct
 	return ST_OK;
 }
 
+/* A pause reads nothing, so it would not see that the connection broke, and poll() would not sleep any more. */
+static enum status look_while_paused(struct amqp_session *s, struct error *err)
+{
+	struct pollfd p = { .fd = s->fd };
+	if (poll(&p, 1, 0) > 0)
+		return link_fail(s, err, "the connection to the broker broke while its deliveries were held");
+	return ST_OK;
+}
+
 enum status amqp_session_pump(struct amqp_session *s, struct error *err)
 {
 	s->pumped_ms = clock_mono_ms();
 	enum status st = s->dead.status == ST_OK ? send_heartbeat(s, s->pumped_ms, err) : s->dead.status;
+	if (st == ST_OK && !amqp_session_reading(s))
+		st = look_while_paused(s, err);
 
 	/* One read takes all that fits the library's buffer; only what that left is read on, so that a quiet socket
 	 * costs one call and poll() tells of the rest. */

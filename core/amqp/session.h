@@ -56,27 +56,31 @@ struct amqp_delivery {
 
 struct amqp_session;
 
-/* Connects, logs in (announcing consumer_cancel_notify, connection.blocked, the connection name), opens a channel,
- * declares if asked. ST_UNAVAILABLE: not reachable; ST_REFUSED: code is the broker's reply code. */
+/* Connects and logs in, announcing consumer_cancel_notify, connection.blocked, the connection name. ST_UNAVAILABLE: not
+ * reachable, or TLS failed; ST_REFUSED: code is the broker's reply code (403 password, 530 virtual host); ST_INVALID:
+ * the URL or a TLS file. A thread that pumps needs 8 MiB of stack: rabbitmq-c decodes nested headers by recursion. */
 enum status amqp_session_open(struct amqp_session **ret, const struct amqp_params *params, struct waiter *waiter,
 			      struct error *err) MUST_USE;
 void amqp_session_destroy(struct amqp_session *s); /* never waits; NULL is fine; deliveries still held become invalid */
 
-/* Opens a channel, sets QoS, declares, binds, consumes: a new epoch. The session's channel must be closed. */
+/* Opens a channel, declares, binds, sets QoS, consumes: a new epoch. A channel that is still open is closed first.
+ * ST_REFUSED: code is the broker's reply code (404 no queue, 406 other arguments); there is no channel then. */
 enum status amqp_session_consume(struct amqp_session *s, const struct amqp_consume *c, struct error *err) MUST_USE;
 
-/* Closes the channel: the broker takes back all that is unacknowledged. Bounded wait; ends the epoch. */
+/* Closes the channel: the broker takes back all that is unacknowledged. Bounded wait; ends the epoch. Deliveries not
+ * yet taken are dropped, taken ones stay readable. ST_OK also says that every ack sent before has been received. */
 enum status amqp_session_close_channel(struct amqp_session *s, struct error *err) MUST_USE;
 
-/* Stops deliveries, keeps the channel for acks: drain. Deliveries that come before cancel-ok are kept unacked. */
+/* Stops deliveries, keeps the channel for acks: drain. Never waits; deliveries that are under way still come. */
 enum status amqp_session_cancel(struct amqp_session *s, struct error *err) MUST_USE;
 
 /* Reads what is there, sends heartbeats, never waits. ST_UNAVAILABLE: the connection is gone. ST_REFUSED: the channel
- * is closed, by the broker (code: 404, 406, ...) or since the consumer was cancelled (code 0, text says so). */
+ * is closed by the broker (code: 406, ...), or the consumer was cancelled (code 0, text says so; acks still go out).
+ * Either is said again by every pump until the owner closes the channel or consumes anew. */
 enum status amqp_session_pump(struct amqp_session *s, struct error *err) MUST_USE;
 
-int amqp_session_fd(const struct amqp_session *s);
-int64_t amqp_session_wake_ms(const struct amqp_session *s); /* pump again by then even when the socket is silent */
+int amqp_session_fd(const struct amqp_session *s);          /* -1: gone */
+int64_t amqp_session_wake_ms(const struct amqp_session *s); /* on clock_mono_ms(): pump by then, socket silent or not */
 bool amqp_session_reading(const struct amqp_session *s);    /* false: buffer_bytes reached, do not poll for input */
 bool amqp_session_blocked(const struct amqp_session *s);    /* connection.blocked */
 uint32_t amqp_session_epoch(const struct amqp_session *s);  /* 0: no open channel */
