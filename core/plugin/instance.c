@@ -90,14 +90,3 @@ void plugin_instance_destroy(struct plugin_instance *p)
 	arena_finish(&p->memory);
 	free(p);
 }
-
-enum status plugin_instance_prepare(struct plugin_instance *p, struct pg_session *s, size_t *ret_bad, struct error *err)
-{
-	size_t bad = 0;
-	enum status st = pg_prepare(s, p->prepared, p->statement_count, &bad, err);
-	if (st == ST_REFUSED || st == ST_INVALID) {
-		*ret_bad = bad;
-		error_wrap(err, "statement %s", p->statements[bad].name);
-	}
-	return st;
-}

@@ -91,8 +91,9 @@ enum {
 	EFFECTD_TYPE_ARRAY = 0x100,    /* or-ed to BOOL .. TIMESTAMPTZ: a one-dimensional array of it */
 };
 
-/* A statement's argument. Made by the functions below; types are compared with what PostgreSQL says of the statement,
- * nothing is converted, a mismatch is EFFECTD_BROKEN. */
+/* A statement's argument. Made by the functions below; types are compared with what PostgreSQL says of the statement (a
+ * domain counts as the type below it), nothing is converted, a mismatch is EFFECTD_BROKEN. A time outside PostgreSQL's
+ * range, or a NUL byte in a value other than bytea, is the message's fault: EFFECTD_REJECT, or PostgreSQL's error. */
 struct effectd_value {
 	effectd_type type;
 	uint32_t reserved; /* 0 */
