@@ -33,7 +33,7 @@ enum status error_set(struct error *err, enum status status, const char *fmt, ..
 /* The same with errno's text behind it, and errno in code. */
 enum status error_errno(struct error *err, enum status status, int errnum, const char *fmt, ...) PRINTF(4, 5);
 
-/* Puts "what: " before the text and returns the status that err has. */
+/* Puts "what: " before the text and returns the status that err has (ST_INTERNAL without err). */
 enum status error_wrap(struct error *err, const char *fmt, ...) PRINTF(2, 3);
 
 /* No memory: the one text for it. */

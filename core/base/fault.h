@@ -24,8 +24,6 @@
 	X(after_key, arg)     \
 	X(before_claim, arg)  \
 	X(after_claim, arg)   \
-	X(before_apply, arg)  \
-	X(after_apply, arg)   \
 	X(before_park, arg)   \
 	X(after_park, arg)    \
 	X(before_commit, arg) \

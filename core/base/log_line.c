@@ -139,18 +139,28 @@ static void put_number(struct log_line *line, const struct log_field *field)
 	put_text(line, number);
 }
 
-/* ` name=` or `,"name":`, whole or not at all: field names are ours and need no escapes. */
+static void put_value(struct log_line *line, const struct log_field *field)
+{
+	switch (field->kind) {
+	case LOG_FIELD_STR:
+		put_string(line, field->text, strlen(field->text));
+		break;
+	case LOG_FIELD_BYTES:
+		put_string(line, field->text, (size_t)field->number);
+		break;
+	case LOG_FIELD_INT:
+	case LOG_FIELD_REAL:
+		put_number(line, field);
+		break;
+	}
+}
+
+/* Field names are ours and need no escapes. */
 static bool put_name(struct log_line *line, const char *name)
 {
-	const bool json = line->format == LOG_JSON, first = line->len <= (size_t)json;
-	char piece[80];
-	const int len = snprintf(piece, sizeof(piece), json ? "%s\"%s\":" : "%s%s=",
-				 first  ? ""
-				 : json ? ","
-					: " ",
-				 name);
-
-	return put(line, piece, len < (int)sizeof(piece) ? (size_t)len : sizeof(piece) - 1);
+	if (line->format == LOG_JSON)
+		return put_text(line, line->len == 1 ? "\"" : ",\"") && put_text(line, name) && put_text(line, "\":");
+	return put_text(line, line->len == 0 ? "" : " ") && put_text(line, name) && put_text(line, "=");
 }
 
 void log_line_begin(struct log_line *line, enum log_format format)
@@ -164,21 +174,16 @@ void log_line_begin(struct log_line *line, enum log_format format)
 
 void log_line_add(struct log_line *line, const struct log_field *field)
 {
+	const bool absent = !field->text && (field->kind == LOG_FIELD_STR || field->kind == LOG_FIELD_BYTES);
 	const size_t start = line->len;
-	const bool is_text = field->kind == LOG_FIELD_STR || field->kind == LOG_FIELD_BYTES;
 
-	if (line->cut || (is_text && !field->text))
+	if (line->cut || absent)
 		return;
-	if (!put_name(line, field->name))
-		return;
+
+	const bool named = put_name(line, field->name);
 	const size_t value = line->len;
-
-	if (!is_text)
-		put_number(line, field);
-	else if (field->kind == LOG_FIELD_STR)
-		put_string(line, field->text, strlen(field->text));
-	else
-		put_string(line, field->text, (size_t)field->number);
+	if (named)
+		put_value(line, field);
 	if (line->len == value) /* a name without a value is no field */
 		line->len = start;
 }

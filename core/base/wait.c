@@ -29,7 +29,7 @@ static int wait_poll(struct waiter *self, int fd, short events, int64_t deadline
 			return p.revents;
 		if (ready < 0 && errno != EINTR)
 			return -1;
-		if (ready == 0 && clock_mono_ms() >= deadline_ms)
+		if (clock_mono_ms() >= deadline_ms)
 			return 0;
 	}
 }

@@ -73,6 +73,24 @@ static void more_than_a_block_is_one_piece(void **state)
 	}
 }
 
+static void a_kept_block_that_is_too_small_is_passed_over(void **state)
+{
+	ARENA a;
+
+	(void)state;
+	arena_init(&a);
+	for (size_t i = 0; i < 3; i++)
+		assert_non_null(arena_alloc(&a, 60000));
+	arena_reset(&a);
+
+	const size_t sizes[] = { 60000, 200000, 60000, 60000 };
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		char *p = arena_alloc(&a, sizes[i]);
+		assert_non_null(p);
+		memset(p, 'x', sizes[i]);
+	}
+}
+
 static void what_cannot_be_had_is_null(void **state)
 {
 	ARENA a;
@@ -151,6 +169,7 @@ int main(void)
 		cmocka_unit_test(nothing_still_has_an_address),
 		cmocka_unit_test(a_copy_ends_with_nul),
 		cmocka_unit_test(more_than_a_block_is_one_piece),
+		cmocka_unit_test(a_kept_block_that_is_too_small_is_passed_over),
 		cmocka_unit_test(what_cannot_be_had_is_null),
 		cmocka_unit_test(a_batch_of_the_same_size_gets_the_same_memory),
 		cmocka_unit_test(one_huge_batch_is_not_kept),
