@@ -25,7 +25,6 @@
 	X(before_claim, arg)  \
 	X(after_claim, arg)   \
 	X(before_park, arg)   \
-	X(after_park, arg)    \
 	X(before_commit, arg) \
 	X(commit_sent, arg)   \
 	X(after_commit, arg)  \

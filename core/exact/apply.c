@@ -1,6 +1,7 @@
 /* The second flight: the plugin's statements for every claim that was won, parked rows, claims taken back. Every result
  * is read and every row count checked here, before COMMIT is sent: a COMMIT behind an unread UPDATE 0 would keep the
  * claim without its effect. */
+#include "base/fault.h"
 #include "exact/heart.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +246,8 @@ static enum status send_rest(struct exact *x, size_t n, struct error *err)
 		int sent = 0;
 		enum status st = ST_OK;
 		item->why.plain = item->plain;
+		if (item->parks && FAULT_POINT("before_park"))
+			return error_set(err, ST_UNAVAILABLE, "fault point before_park");
 		if (item->parks)
 			st = x->source->ops->park(x->source, x->session, item->d, &item->why, &x->arena, &sent, err);
 		else if (x->source->ops->enlist)

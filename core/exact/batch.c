@@ -72,9 +72,17 @@ static size_t prepare_set(struct exact *x, size_t n)
 	return x->instance->claim == EFFECTD_CLAIM_KEY ? claiming : 0;
 }
 
+/* A test makes the environment fail here. */
+static enum run injected(struct exact *x, const char *point, struct error *err)
+{
+	return fault_in_session(x, error_set(err, ST_UNAVAILABLE, "fault point %s", point), NULL, err);
+}
+
 /* The first flight: BEGIN and the claims, ended by a Sync. */
 static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct error *err)
 {
+	if (FAULT_POINT("before_claim"))
+		return injected(x, "before_claim", err);
 	enum status st = pg_begin_send(x->session, err);
 	if (st == ST_OK && claiming > 0)
 		st = claim_send(x, n, err);
@@ -94,7 +102,7 @@ static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct err
 	for (size_t i = 0; i < n && claiming > 0; i++)
 		if (x->set[i]->claims && !x->set[i]->won)
 			x->set[i]->outcome = OUTCOME_DUPLICATE;
-	return RUN_COMMITTED;
+	return FAULT_POINT("after_claim") ? injected(x, "after_claim", err) : RUN_COMMITTED;
 }
 
 /* Would this commit park too many in a row for one reason? Counts on a copy; the count stands when the commit does. */
@@ -143,7 +151,8 @@ static enum run commit_set(struct exact *x, size_t n, struct error *err)
 			  streak, park_reason_names[reason], first_park_detail(x, n));
 		return RUN_PROGRAM;
 	}
-	FAULT_POINT("before_commit");
+	if (FAULT_POINT("before_commit"))
+		return injected(x, "before_commit", err);
 	x->doubt_pid = pg_session_pid(x->session);
 	switch (pg_commit(x->session, err)) {
 	case ST_OK:
@@ -217,6 +226,7 @@ static void settle_set(struct exact *x, size_t n)
 		}
 		settle(x, item, outcome);
 	}
+	FAULT_POINT("before_ack");
 	x->source->ops->flush(x->source);
 	FAULT_POINT("after_ack");
 }

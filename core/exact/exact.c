@@ -244,6 +244,7 @@ enum exact_result exact_turn(struct exact *x, struct error *err)
 	if (x->hand_count == 0 || exact_wake_ms(x) > clock_mono_ms())
 		return EXACT_IDLE;
 	enum exact_result result = make_items(x, err);
+	FAULT_POINT("after_key");
 	if (result == EXACT_WORKED)
 		result = batch_run(x, err);
 	size_t left = 0;
