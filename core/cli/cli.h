@@ -1,0 +1,80 @@
+/* What every command shares: how it is called, what it prints where, how it exits.
+ *
+ * Data goes to stdout, messages to stderr. A command is one file cmd_NAME.c with one function and a line in the table
+ * of verbs.c; it gets its positional arguments and asks for options by name. Nothing here exits the process. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/buffer.h"
+#include "config/config.h"
+
+enum exit_code {
+	EXIT_FINE = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_UNAVAILABLE = 69, /* broker or database */
+	EXIT_INTERNAL = 70,
+	EXIT_TRY_AGAIN = 75,
+	EXIT_PERMISSION = 77,
+	EXIT_CONFIGURATION = 78,
+};
+
+/* A long option of one command; -c FILE, --json and --help are common to all. */
+struct cli_option {
+	const char *name;
+	const char *argument; /* what help calls its argument; NULL: it takes none */
+	const char *help;
+};
+
+struct cli;
+
+struct verb {
+	const char *name;
+	const char *arguments;            /* positional ones, for help; "" for none */
+	const char *help;                 /* one line */
+	const char *examples;             /* lines with what each does, the first thing that --help shows */
+	const struct cli_option *options; /* ends with a name of NULL; NULL: none */
+	int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the first positional argument */
+};
+
+extern const struct verb verbs[]; /* ends with a name of NULL */
+
+struct cli_given {
+	const char *name, *value;
+};
+
+struct cli {
+	const struct verb *verb;
+	const char *config_file;
+	bool json;
+	struct cli_given *given; /* the command's own options in the order they were given */
+	size_t given_count;
+};
+
+/* The program: finds the command, parses its options, runs it; returns the exit code. */
+int cli_main(int argc, char **argv);
+
+/* The index-th value of an option of the command (a flag's value is ""); NULL behind the last. */
+const char *cli_option_value(const struct cli *cli, const char *name, size_t index);
+bool cli_option_given(const struct cli *cli, const char *name);
+
+/* A message on stderr, `effectd COMMAND: ...`; the last two return the exit code to end with. */
+void cli_message(const struct cli *cli, const char *fmt, ...) PRINTF(2, 3);
+int cli_usage_error(const struct cli *cli, const char *fmt, ...) PRINTF(2, 3);
+int cli_failure(const struct cli *cli, const struct error *err);
+
+/* The exit code that an error stands for. */
+int cli_exit_code(const struct error *err);
+
+/* Reads the configuration; problems go to stderr with their number, and the answer is EXIT_CONFIGURATION. */
+int cli_load_config(const struct cli *cli, struct config **ret) MUST_USE;
+
+/* Writes data to stdout and frees it; EXIT_FAILED with a message when it cannot be written. */
+int cli_print(const struct cli *cli, struct buffer *data);
+
+/* The commands, one file each. */
+int cmd_check(struct cli *cli, int argc, char **argv);
+int cmd_config(struct cli *cli, int argc, char **argv);
+int cmd_version(struct cli *cli, int argc, char **argv);
+
+#endif
