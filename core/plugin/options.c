@@ -37,12 +37,13 @@ const struct plugin_setting *plugin_find_setting(const struct plugin_setting *se
 static const struct type {
 	const char *name;
 	const char *wanted;
+	const char *unit;
 } types[] = {
-	[EFFECTD_OPTION_TEXT] = { "text", "text" },
-	[EFFECTD_OPTION_INT] = { "int", "a whole number" },
-	[EFFECTD_OPTION_BOOL] = { "bool", "yes or no" },
-	[EFFECTD_OPTION_DURATION] = { "duration", "a duration like 250ms, 30s, 5min, 12h, 30d" },
-	[EFFECTD_OPTION_SIZE] = { "size", "a size like 512, 64KiB, 1MiB" },
+	[EFFECTD_OPTION_TEXT] = { "text", "text", "" },
+	[EFFECTD_OPTION_INT] = { "int", "a whole number", "" },
+	[EFFECTD_OPTION_BOOL] = { "bool", "yes or no", "" },
+	[EFFECTD_OPTION_DURATION] = { "duration", "a duration like 250ms, 30s, 5min, 12h, 30d", " ms" },
+	[EFFECTD_OPTION_SIZE] = { "size", "a size like 512, 64KiB, 1MiB", " bytes" },
 };
 
 const char *plugin_option_type_name(effectd_option_type type)
@@ -70,8 +71,24 @@ bool plugin_option_number(const struct effectd_option *option, const char *value
 	}
 }
 
+bool plugin_option_range(const struct effectd_option *option, char *text, size_t size)
+{
+	const char *unit = types[option->type].unit;
+	if (option->type == EFFECTD_OPTION_TEXT || option->type == EFFECTD_OPTION_BOOL ||
+	    (option->min == 0 && option->max == 0))
+		return false;
+	if (option->max == INT64_MAX)
+		snprintf(text, size, "at least %" PRId64 "%s", option->min, unit);
+	else if (option->min == INT64_MIN)
+		snprintf(text, size, "at most %" PRId64 "%s", option->max, unit);
+	else
+		snprintf(text, size, "between %" PRId64 " and %" PRId64 "%s", option->min, option->max, unit);
+	return true;
+}
+
 bool plugin_check_option_value(const struct effectd_option *option, const char *value, char *text, size_t size)
 {
+	char range[96];
 	int64_t n;
 	if (option->type == EFFECTD_OPTION_TEXT)
 		return true;
@@ -79,15 +96,9 @@ bool plugin_check_option_value(const struct effectd_option *option, const char *
 		snprintf(text, size, "must be %s", types[option->type].wanted);
 		return false;
 	}
-	const bool bounded = option->type != EFFECTD_OPTION_BOOL && (option->min != 0 || option->max != 0);
-	if (!bounded || (n >= option->min && n <= option->max))
+	if (!plugin_option_range(option, range, sizeof(range)) || (n >= option->min && n <= option->max))
 		return true;
-	static const char *const units[] = {
-		[EFFECTD_OPTION_DURATION] = " ms",
-		[EFFECTD_OPTION_SIZE] = " bytes",
-	};
-	const char *unit = option->type < ARRAY_LEN(units) && units[option->type] ? units[option->type] : "";
-	snprintf(text, size, "must be between %" PRId64 " and %" PRId64 "%s", option->min, option->max, unit);
+	snprintf(text, size, "must be %s", range);
 	return false;
 }
 

@@ -28,6 +28,9 @@ bool plugin_check_option_value(const struct effectd_option *option, const char *
 /* The number that a checked value of INT, BOOL (0, 1), DURATION (ms) or SIZE stands for. */
 bool plugin_option_number(const struct effectd_option *option, const char *value, int64_t *ret);
 
+/* What values may be: "between 1 and 10 ms"; false: anything of the type. */
+bool plugin_option_range(const struct effectd_option *option, char *text, size_t size);
+
 const char *plugin_option_type_name(effectd_option_type type); /* NULL: there is no such type */
 
 #endif

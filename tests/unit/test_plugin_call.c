@@ -26,6 +26,7 @@ static void expect_broken(struct fixture *f,
 
 APPLY(wrong_then_ok, effectd_exec(call, 0, effectd_int8(1)); effectd_exec(call, 3); return EFFECTD_OK;)
 APPLY(wrong_then_ignore, effectd_exec(call, 0, effectd_int8(1)); return effectd_ignore(call, "not for us");)
+APPLY(wrong_then_nonsense, effectd_exec(call, 0, effectd_int8(1)); return 17;)
 APPLY(too_few, effectd_exec(call, 0, effectd_int8(1), effectd_int8(1)); return EFFECTD_OK;)
 APPLY(unknown_statement, effectd_exec(call, 4); return EFFECTD_OK;)
 APPLY(decides_twice, effectd_exec(call, 1); effectd_exec(call, 2); return EFFECTD_OK;)
@@ -42,6 +43,7 @@ static void an_error_of_exec_cannot_be_swallowed(void **state)
 	static const char text[] = "statement first takes 0 parameters, 1 were given";
 	expect_broken(*state, wrong_then_ok, text);
 	expect_broken(*state, wrong_then_ignore, text);
+	expect_broken(*state, wrong_then_nonsense, text); /* the first fault is the one to read about */
 }
 
 static void a_wrong_number_of_arguments_is_broken(void **state)
