@@ -91,9 +91,7 @@ bool tags_settle(struct tags *t, uint64_t tag)
 static void drop_first(struct tags *t)
 {
 	t->head = (t->head + 1) & (t->capacity - 1);
-	t->count--;
-	if (t->single > 0)
-		t->single--;
+	t->count--; /* single is 0 then: settling the first one put it there */
 }
 
 bool tags_next_ack(struct tags *t, uint64_t *ret_tag, bool *ret_multiple)

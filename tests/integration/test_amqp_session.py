@@ -151,10 +151,11 @@ def queue(vhost):
     return "q"
 
 
-def publish(vhost, *bodies, queue="q", properties=None):
+def publish(vhost, *bodies, queue="q", properties=None, confirm=True):
     with vhost.connect() as connection:
         channel = connection.channel()
-        channel.confirm_delivery()
+        if confirm:
+            channel.confirm_delivery()
         for body in bodies:
             channel.basic_publish("", queue, body, properties or pika.BasicProperties(delivery_mode=2), mandatory=True)
 
@@ -528,7 +529,7 @@ def test_a_stream_and_reopened_channels_take_no_more_memory(session, vhost):
     vhost.declare("q", queue_type="classic")
 
     def round_of(messages, channels):
-        publish(vhost, *[b"x" * 300] * messages)
+        publish(vhost, *[b"x" * 300] * messages, confirm=False)
         assert ok(session.consume("q", 200))
         answer = session.command("stream", messages, 60000)
         assert ok(answer) and answer["left"] == 0

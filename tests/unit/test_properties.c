@@ -504,6 +504,7 @@ static void identity_tells_different_messages_apart(void **state)
 		text_entry("a", "bc"),       text_entry("ab", "c"),    text_entry("a", "b"),
 		int_entry("a", 1),           int_entry("a", 2),        entry("a", AMQP_FIELD_KIND_VOID),
 		text_entry("x-death-x", ""), text_entry("x-deat", ""), text_entry("X-death", ""),
+		text_entry("a", "SS"),       text_entry("aS", "S"),
 	};
 	amqp_table_entry_t time = entry("a", AMQP_FIELD_KIND_TIMESTAMP);
 	time.value.value.u64 = 1;
@@ -526,6 +527,8 @@ static void identity_tells_different_messages_apart(void **state)
 		{ ._flags = AMQP_BASIC_HEADERS_FLAG, .headers = { 1, &e[6] } },
 		{ ._flags = AMQP_BASIC_HEADERS_FLAG, .headers = { 1, &e[7] } },
 		{ ._flags = AMQP_BASIC_HEADERS_FLAG, .headers = { 1, &e[8] } },
+		{ ._flags = AMQP_BASIC_HEADERS_FLAG, .headers = { 1, &e[9] } },
+		{ ._flags = AMQP_BASIC_HEADERS_FLAG, .headers = { 1, &e[10] } },
 		{ ._flags = AMQP_BASIC_HEADERS_FLAG, .headers = { 1, &time } },
 		{ ._flags = AMQP_BASIC_HEADERS_FLAG, .headers = { 2, &e[0] } },
 	};
