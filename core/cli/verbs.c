@@ -17,6 +17,17 @@ const struct verb verbs[] = {
 		.run = cmd_run,
 	},
 	{
+		.name = "plugin",
+		.arguments = "list [FOLDER] | show FILE",
+		.help = "what can be loaded; what one plugin declares",
+		.examples = "  effectd plugin list                     the files of plugin_dir, refused ones with the reason\n"
+			    "  effectd plugin show loyalty_points.so   options and statements of a file there\n"
+			    "  effectd plugin show ./build/mine.so --json\n"
+			    "\n"
+			    "Each file is loaded and checked as the daemon does it. Exit code 1: one was refused.\n",
+		.run = cmd_plugin,
+	},
+	{
 		.name = "version",
 		.arguments = "",
 		.help = "the version of effectd and of the plugin ABI",
