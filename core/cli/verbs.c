@@ -20,7 +20,8 @@ const struct verb verbs[] = {
 		.name = "plugin",
 		.arguments = "list [FOLDER] | show FILE",
 		.help = "what can be loaded; what one plugin declares",
-		.examples = "  effectd plugin list                     the files of plugin_dir, refused ones with the reason\n"
+		.examples = "  effectd plugin list                     the files of plugin_dir, refused ones with the "
+			    "reason\n"
 			    "  effectd plugin show loyalty_points.so   options and statements of a file there\n"
 			    "  effectd plugin show ./build/mine.so --json\n"
 			    "\n"
