@@ -155,9 +155,25 @@ static void begin(struct plugin_call *call, struct message *m)
 	call->took_us = clock_mono_us();
 }
 
+/* Where nothing claims the key, the first statement must tell a message that was applied before: by deciding, or in a
+ * batch by touching as many rows as there are messages. */
+static void require_guard(struct plugin_call *call)
+{
+	const struct plugin_instance *p = call->instance;
+	if (p->claim == EFFECTD_CLAIM_KEY || !call->first || call->decides)
+		return;
+	const struct plugin_op *op = call->first;
+	if (call->batch && p->statements[op->statement].rows == EFFECTD_EACH)
+		return;
+	call_fault(call, EFFECTD_BROKEN, "without a claim the first statement must be one %s",
+		   call->batch ? "that expects EACH" : "that decides (NEW or NEWER)");
+}
+
 static effectd_verdict finish(struct plugin_call *call, effectd_verdict verdict)
 {
 	call->took_us = clock_mono_us() - call->took_us;
+	if (verdict == EFFECTD_OK)
+		require_guard(call);
 	if (call->message && call->message->json_error == json_out_of_memory)
 		call_fault(call, EFFECTD_RETRY, "%s", json_out_of_memory);
 	if (verdict < EFFECTD_OK || verdict > EFFECTD_BROKEN)

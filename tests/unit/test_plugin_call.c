@@ -36,6 +36,8 @@ APPLY(decides_first, effectd_exec(call, 1); effectd_exec(call, 3); return EFFECT
 APPLY(no_such_verdict, return 17;)
 APPLY(negative_verdict, return -1;)
 APPLY(rejects, effectd_exec(call, 3); return effectd_reject(call, "no customer %d", 7);)
+APPLY(queues_first, effectd_exec(call, 0); return EFFECTD_OK;)
+APPLY(queues_nothing, return EFFECTD_OK;)
 APPLY(says_nothing, return EFFECTD_RETRY;)
 
 static void an_error_of_exec_cannot_be_swallowed(void **state)
@@ -272,10 +274,24 @@ static void what_belongs_to_one_message_is_broken_in_a_batch(void **state)
 					  "that expects EACH");
 }
 
+static void without_a_claim_the_first_statement_guards(void **state)
+{
+	struct fixture *f = *state;
+	f->instance.claim = EFFECTD_CLAIM_NONE;
+	expect_broken(f, queues_first, "without a claim the first statement must be one that decides (NEW or NEWER)");
+	assert_int_equal(apply(f, decides_first), EFFECTD_OK);
+	assert_int_equal(apply(f, queues_nothing), EFFECTD_OK);
+	assert_int_equal(batch(f, queues_first), EFFECTD_BROKEN);
+	assert_string_equal(f->call.text, "without a claim the first statement must be one that expects EACH");
+	f->prepared[3].param_types[0] = OID_INT8;
+	assert_int_equal(batch(f, each), EFFECTD_OK);
+}
+
 /* ---- outbox ---- */
 
 static struct effectd_outbox_row row;
 APPLY(outbox_row, call->host->outbox(call, &row); return EFFECTD_OK;)
+APPLY(decides_and_outbox_row, effectd_exec(call, 1); call->host->outbox(call, &row); return EFFECTD_OK;)
 
 static void an_outbox_row_has_what_it_needs(void **state)
 {
@@ -295,9 +311,9 @@ static void an_outbox_row_has_what_it_needs(void **state)
 	expect_broken(f, outbox_row, "an outbox row needs an idempotency key where there is no claim");
 	row.idempotency_key = (struct effectd_str){ "k", 1 };
 	row.headers = (struct effectd_str){ "[]", 2 };
-	assert_int_equal(apply(f, outbox_row), EFFECTD_OK);
-	const struct pg_values *v = &f->call.first->values;
-	assert_int_equal(f->call.first->kind, PLUGIN_OP_OUTBOX);
+	assert_int_equal(apply(f, decides_and_outbox_row), EFFECTD_OK);
+	const struct pg_values *v = &f->call.first->next->values;
+	assert_int_equal(f->call.first->next->kind, PLUGIN_OP_OUTBOX);
 	assert_int_equal(v->count, 5);
 	assert_memory_equal(v->data[2], "\1[]", 3);
 	assert_null(v->data[3]);
@@ -319,6 +335,7 @@ int main(void)
 		FIXTURE_TEST(key_may_not_queue_anything),
 		FIXTURE_TEST(a_batch_sees_its_messages_in_order),
 		FIXTURE_TEST(what_belongs_to_one_message_is_broken_in_a_batch),
+		FIXTURE_TEST(without_a_claim_the_first_statement_guards),
 		FIXTURE_TEST(an_outbox_row_has_what_it_needs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
