@@ -177,7 +177,7 @@ enum {
 typedef uint32_t effectd_claim;
 enum {
 	EFFECTD_CLAIM_KEY = 0,  /* effectd claims (consumer, key) */
-	EFFECTD_CLAIM_NONE = 1, /* a NEW or NEWER statement of the plugin decides instead */
+	EFFECTD_CLAIM_NONE = 1, /* a NEW or NEWER statement of the plugin decides instead: first of every message */
 };
 
 struct effectd_statement;
