@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "plugin/host.h"
+#include "plugin/types.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -110,7 +111,8 @@ void host_exec(struct effectd_call *pub, uint32_t index, const struct effectd_va
 /* The parameters of an outbox row that come from the plugin, as the core's statement has them. */
 static const struct pg_statement outbox_parameters = {
 	.param_count = 5,
-	.param_types = { 25, 3802, 3802, 25, 25 }, /* kind, payload, headers, ordering_key, idempotency_key */
+	.param_types = { OID_TEXT, OID_JSONB, OID_JSONB, OID_TEXT,
+			 OID_TEXT }, /* kind, payload, headers, ordering_key, idempotency_key */
 };
 
 /* The row as the first version of the ABI had it; it only grows. */

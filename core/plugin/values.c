@@ -6,6 +6,7 @@
  * says so itself). Two passes, one allocation: measure and judge, then write. */
 #include "pg/binary.h"
 #include "plugin/host.h"
+#include "plugin/types.h"
 
 enum {
 	VALUE_BYTES_MAX = 0x3fffffff, /* PostgreSQL's own limit of a value */
@@ -13,56 +14,6 @@ enum {
 	KIND_MASK = EFFECTD_TYPE_ARRAY - 1,
 };
 #define US_1970_TO_2000 INT64_C(946684800000000)
-
-enum { OID_TEXT = 25, OID_JSONB = 3802 };
-
-/* PostgreSQL's types: which kind of value each takes, 0 where this ABI has none of its own. The usual ones first. */
-static const struct pg_type {
-	uint32_t oid;
-	effectd_type value;
-	uint32_t element; /* of arrays: the type of elements */
-	const char *name;
-} pg_types[] = {
-	{ 20, EFFECTD_TYPE_INT8, 0, "bigint" },
-	{ OID_TEXT, EFFECTD_TYPE_TEXT, 0, "text" },
-	{ 23, EFFECTD_TYPE_INT4, 0, "integer" },
-	{ OID_JSONB, EFFECTD_TYPE_JSON, 0, "jsonb" },
-	{ 1700, EFFECTD_TYPE_NUMERIC, 0, "numeric" },
-	{ 1184, EFFECTD_TYPE_TIMESTAMPTZ, 0, "timestamptz" },
-	{ 1016, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_INT8, 20, "bigint[]" },
-	{ 1009, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_TEXT, OID_TEXT, "text[]" },
-	{ 1231, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_NUMERIC, 1700, "numeric[]" },
-	{ 1007, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_INT4, 23, "integer[]" },
-	{ 1043, EFFECTD_TYPE_TEXT, 0, "varchar" },
-	{ 16, EFFECTD_TYPE_BOOL, 0, "boolean" },
-	{ 1082, EFFECTD_TYPE_DATE, 0, "date" },
-	{ 17, EFFECTD_TYPE_BYTEA, 0, "bytea" },
-	{ 21, EFFECTD_TYPE_INT2, 0, "smallint" },
-	{ 1042, EFFECTD_TYPE_TEXT, 0, "char(n)" },
-	{ 19, EFFECTD_TYPE_TEXT, 0, "name" },
-	{ 114, EFFECTD_TYPE_JSON, 0, "json" },
-	{ 1000, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_BOOL, 16, "boolean[]" },
-	{ 1005, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_INT2, 21, "smallint[]" },
-	{ 1182, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_DATE, 1082, "date[]" },
-	{ 1185, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_TIMESTAMPTZ, 1184, "timestamptz[]" },
-	{ 1001, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_BYTEA, 17, "bytea[]" },
-	{ 1015, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_TEXT, 1043, "varchar[]" },
-	{ 1014, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_TEXT, 1042, "char(n)[]" },
-	{ 1003, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_TEXT, 19, "name[]" },
-	{ 3807, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_JSON, OID_JSONB, "jsonb[]" },
-	{ 199, EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_JSON, 114, "json[]" },
-	/* named for people only */
-	{ 700, 0, 0, "real" },
-	{ 701, 0, 0, "double precision" },
-	{ 1083, 0, 0, "time" },
-	{ 1114, 0, 0, "timestamp without time zone" },
-	{ 1186, 0, 0, "interval" },
-	{ 2950, 0, 0, "uuid" },
-	{ 2951, 0, 0, "uuid[]" },
-	{ 869, 0, 0, "inet" },
-};
-
-static const struct pg_type other_type = { 0, 0, 0, NULL };
 
 /* The kinds of values: their names, and the width of those that are numbers, on the wire and (bool apart) in C. */
 static const struct kind {
@@ -107,15 +58,7 @@ struct spot {
 	size_t parameter; /* from 1 */
 };
 
-static const struct pg_type *find_type(uint32_t oid)
-{
-	for (size_t i = 0; i < ARRAY_LEN(pg_types); i++)
-		if (pg_types[i].oid == oid)
-			return &pg_types[i];
-	return &other_type;
-}
-
-static bool mismatch(const struct spot *at, effectd_type given, uint32_t oid, const struct pg_type *wanted)
+static bool mismatch(const struct spot *at, effectd_type given, uint32_t oid, const struct value_type *wanted)
 {
 	char oid_text[64];
 	snprintf(oid_text, sizeof(oid_text), "type %u (SELECT %u::regtype names it)", oid, oid);
@@ -260,7 +203,7 @@ static bool plan_value(const struct spot *at, struct plan *plan, const struct ef
 	if (kind >= ARRAY_LEN(kinds) || !kinds[kind].name || v->reserved != 0 || (array && kind == EFFECTD_TYPE_BODY))
 		return malformed(at);
 
-	const struct pg_type *wanted = find_type(oid);
+	const struct value_type *wanted = value_find_type(oid);
 	const bool own = wanted->value == (kind == EFFECTD_TYPE_BODY ? (effectd_type)EFFECTD_TYPE_JSON : v->type);
 	if (!own && !(kind == EFFECTD_TYPE_TEXT && wanted->value == 0))
 		return mismatch(at, v->type, oid, wanted);
