@@ -75,8 +75,8 @@ static const char *ask(const char *type, struct effectd_value value)
 		const char *text = pg_value(&r, 0, 0, &len);
 		snprintf(answer, sizeof(answer), "%.*s", text ? len : 6, text ? text : "(null)");
 	}
-	struct error ignored;
-	(void)pg_drain(session, &ignored);
+	enum status st = pg_drain(session, &err);
+	assert_true(st == ST_OK || st == ST_REFUSED);
 	plugin_instance_destroy(p);
 	return answer;
 }
