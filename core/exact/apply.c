@@ -91,6 +91,10 @@ static bool rows_fit(const struct effectd_statement *statement, int64_t rows, si
 static enum run judge(struct exact *x, size_t n, const struct owed *owed, const struct pg_result *result,
 		      size_t messages)
 {
+	if ((owed->by == OWED_SOURCE || owed->by == OWED_PARK) && x->source->fenced && result->affected == 0) {
+		owed->item->d->gone = owed->item->skipped = true;
+		return RUN_AGAIN;
+	}
 	if (owed->by != OWED_PLUGIN || !owed->statement)
 		return RUN_COMMITTED;
 	if (decides(owed->statement) && result->affected == 0) {
@@ -122,6 +126,8 @@ static enum run failed(struct exact *x, size_t n, const struct owed *owed, struc
 		return fault_in_plugin_statement(x, n, owed->item, owed->statement, err);
 	case OWED_PARK:
 		return fault_in_park(x, n, owed->item, err);
+	case OWED_SOURCE:
+		return fault_in_core_statement(x, n, "the source's own row", err);
 	case OWED_CORE:
 		break;
 	}
@@ -250,10 +256,10 @@ static enum status send_rest(struct exact *x, size_t n, struct error *err)
 			return error_set(err, ST_UNAVAILABLE, "fault point before_park");
 		if (item->parks)
 			st = x->source->ops->park(x->source, x->session, item->d, &item->why, &x->arena, &sent, err);
-		else if (x->source->ops->enlist)
-			st = x->source->ops->enlist(x->source, x->session, item->d, &sent, err);
+		else
+			st = x->source->ops->enlist(x->source, x->session, item->d, &x->arena, &sent, err);
 		while (st == ST_OK && sent-- > 0)
-			st = owe(x, (struct owed){ .item = item, .by = item->parks ? OWED_PARK : OWED_CORE }, err);
+			st = owe(x, (struct owed){ .item = item, .by = item->parks ? OWED_PARK : OWED_SOURCE }, err);
 		if (st != ST_OK)
 			return st;
 		unclaims |= item->unclaims;

@@ -64,8 +64,11 @@ static size_t prepare_set(struct exact *x, size_t n)
 		if (item->judged)
 			item->parks = item->judged = false;
 		item->won = item->unclaims = false;
-		item->claims = !item->parks;
-		item->outcome = !item->parks ? OUTCOME_APPLIED : item->why.retry ? OUTCOME_RETRIED : OUTCOME_PARKED;
+		item->claims = !item->parks && !item->ignored;
+		item->outcome = item->ignored     ? OUTCOME_IGNORED
+				: !item->parks    ? OUTCOME_APPLIED
+				: item->why.retry ? OUTCOME_RETRIED
+						  : OUTCOME_PARKED;
 		claiming += item->claims;
 	}
 	x->xid = 0;

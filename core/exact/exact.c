@@ -67,6 +67,11 @@ void exact_detach(struct exact *x)
 	x->session = NULL;
 }
 
+void exact_set_careful(struct exact *x, bool careful)
+{
+	x->careful = careful;
+}
+
 size_t exact_held(const struct exact *x)
 {
 	return x->hand_count;
@@ -127,15 +132,28 @@ static enum status resolve_doubt(struct exact *x, struct pg_session *s, struct e
 	return ST_OK;
 }
 
+/* The tables are read-only and shared by all workers; what PostgreSQL says of them is not needed. */
+static enum status prepare(struct pg_session *s, const struct pg_statement *table, size_t n, struct error *err)
+{
+	AUTOFREE struct pg_statement *statements = malloc((n + 1) * sizeof(*statements));
+	if (!statements)
+		return error_oom(err);
+	for (size_t i = 0; i < n; i++)
+		statements[i] = table[i];
+	size_t bad;
+	enum status st = n > 0 ? pg_prepare(s, statements, n, &bad, err) : ST_OK;
+	if (st == ST_REFUSED)
+		error_wrap(err, "statement %s of effectd; is the schema there? `effectd migrate status` tells",
+			   statements[bad].name);
+	return st;
+}
+
 enum status exact_attach(struct exact *x, struct pg_session *s, struct error *err)
 {
-	struct pg_statement statements[EXACT_STATEMENT_COUNT];
-	memcpy(statements, exact_statements, sizeof(statements));
 	size_t bad;
-	enum status st = pg_prepare(s, statements, EXACT_STATEMENT_COUNT, &bad, err);
-	if (st == ST_REFUSED)
-		return error_wrap(err, "statement %s of effectd; is the schema there? `effectd migrate status` tells",
-				  statements[bad].name);
+	enum status st = prepare(s, exact_statements, EXACT_STATEMENT_COUNT, err);
+	if (st == ST_OK)
+		st = prepare(s, x->source->statements, x->source->statement_count, err);
 	if (st == ST_OK)
 		st = plugin_instance_prepare(x->instance, s, &bad, err);
 	if (st == ST_OK && x->doubt)
@@ -152,7 +170,8 @@ static void collect(struct exact *x)
 	const int64_t now = clock_mono_ms();
 	for (size_t i = 0; i < x->hand_count; i++)
 		ready += x->hand[i]->not_before_ms <= now;
-	while (ready < x->params.batch_max && x->hand_count < hand_capacity(x) && bytes < x->params.batch_bytes) {
+	const size_t most = x->careful ? 1 : x->params.batch_max;
+	while (ready < most && x->hand_count < hand_capacity(x) && bytes < x->params.batch_bytes) {
 		struct delivery *d = x->source->ops->next(x->source);
 		if (!d)
 			break;
@@ -162,12 +181,36 @@ static void collect(struct exact *x)
 	}
 }
 
+/* Careful mode: the delivery is counted before the plugin sees it; one that was counted too often is parked unseen. */
+static enum exact_result enter(struct exact *x, struct item *item, struct error *err)
+{
+	struct delivery *d = item->d;
+	bool culprit;
+	enum status st = x->source->ops->enter(x->source, x->session, d, &x->arena, &culprit, err);
+	if (st == ST_REFUSED)
+		return pg_sqlstate_kind(err).class == FAULT_ENVIRONMENT ? EXACT_ENVIRONMENT : EXACT_PROGRAM;
+	if (st != ST_OK) {
+		x->session = NULL;
+		return st == ST_STOPPED ? EXACT_STOPPED : EXACT_ENVIRONMENT;
+	}
+	d->entered = true;
+	if (culprit)
+		fault_park(x, item, PARK_CRASH, false, NULL,
+			   "the process died again and again with this message inside the plugin");
+	return EXACT_WORKED;
+}
+
 /* Asks the plugin what effect this message names. */
 static enum exact_result make_item(struct exact *x, struct item *item, struct delivery *d, struct error *err)
 {
 	*item = (struct item){ .d = d };
 	item->skipped = d->not_before_ms > clock_mono_ms();
 	message_prepare(&d->message, &x->arena);
+	if (x->careful && !d->entered) {
+		const enum exact_result entered = enter(x, item, err);
+		if (entered != EXACT_WORKED || item->parks)
+			return entered;
+	}
 	if (d->oversized) {
 		char detail[96];
 		snprintf(detail, sizeof(detail), "the body has %zu bytes, more than max_body", d->message.body.len);
@@ -192,8 +235,8 @@ static enum exact_result make_item(struct exact *x, struct item *item, struct de
 				   "its own statement failed again and again for a reason of the environment");
 		return EXACT_WORKED;
 	case EFFECTD_IGNORE:
-		item->outcome = OUTCOME_IGNORED;
-		return EXACT_IDLE;
+		item->ignored = true;
+		return EXACT_WORKED;
 	case EFFECTD_BROKEN:
 		error_set(err, ST_INTERNAL, "the plugin is broken: %s", call.text[0] ? call.text : "it gave no reason");
 		return EXACT_BROKEN;
@@ -220,7 +263,7 @@ static enum exact_result make_items(struct exact *x, struct error *err)
 		struct item *item = &x->items[x->item_count];
 		const enum exact_result made = make_item(x, item, x->hand[i], err);
 		x->item_count++;
-		if (made == EXACT_IDLE) {
+		if (item->ignored && !item->d->entered) {
 			counter_add(&x->params.counters->outcomes[OUTCOME_IGNORED], 1);
 			message_release(&item->d->message);
 			x->source->ops->settle(x->source, item->d, OUTCOME_IGNORED);

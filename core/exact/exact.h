@@ -31,6 +31,10 @@ enum status exact_attach(struct exact *x, struct pg_session *s, struct error *er
 /* The session is not to be used any more; its owner noticed before the heart did. */
 void exact_detach(struct exact *x);
 
+/* Careful: one delivery a turn, and the source counts durably that it goes into plugin code before it does, so that
+ * a message that kills the process is found. */
+void exact_set_careful(struct exact *x, bool careful);
+
 enum exact_result {
 	EXACT_IDLE,        /* nothing to do */
 	EXACT_WORKED,      /* a batch was settled: call again */

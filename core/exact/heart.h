@@ -19,6 +19,7 @@ struct item {
 	/* for the rest of the turn */
 	bool parks;   /* to be parked for `why`: it claims nothing, the plugin is not called */
 	bool plain;   /* its parked row could not be written with all that people read */
+	bool ignored; /* the plugin wants nothing of it, but its source has something to write */
 	bool skipped; /* not again in this turn */
 	struct park why;
 
@@ -34,7 +35,7 @@ struct item {
 struct owed {
 	struct item *item;                         /* whose statement; NULL: the core's, or apply_batch's */
 	const struct effectd_statement *statement; /* the plugin's; NULL: an outbox row or the core's */
-	enum { OWED_PLUGIN, OWED_PARK, OWED_CORE } by;
+	enum { OWED_PLUGIN, OWED_PARK, OWED_SOURCE, OWED_CORE } by;
 	bool more; /* the same message queued something behind this one */
 };
 
@@ -55,6 +56,7 @@ struct exact {
 	struct plugin_instance *instance;
 	struct source *source;
 	struct pg_session *session; /* NULL: lost */
+	bool careful;
 
 	struct delivery **hand; /* collected and not settled */
 	size_t hand_count;

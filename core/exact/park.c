@@ -22,7 +22,7 @@ const char park_sql[] =
 	" ON CONFLICT (consumer, coalesce(message_key, ''), fingerprint)"
 	" DO UPDATE SET deliveries = parked_messages.deliveries + 1";
 
-enum { PARAM_COUNT = 15, SHOWN_BYTES = 1000 };
+enum { PARAM_COUNT = 15, SHOWN_BYTES = 1000, SHORT_MAX = 255 /* of a short string in AMQP */ };
 
 struct row {
 	const char *data[PARAM_COUNT];
@@ -54,7 +54,7 @@ static struct str shown(struct arena *arena, struct str s)
 }
 
 /* What identifies the message besides its body: the routing key behind its length, then what its properties say. */
-static struct str identity(const struct message *m, struct arena *arena)
+struct str park_identity(const struct message *m, struct arena *arena)
 {
 	struct buffer b = { 0 };
 	buffer_printf(&b, "%zu:", m->routing_key.len);
@@ -65,6 +65,48 @@ static struct str identity(const struct message *m, struct arena *arena)
 	const struct str s = { copy, copy ? b.len : 0 };
 	buffer_finish(&b);
 	return s;
+}
+
+static char *put_short(char *p, struct str s)
+{
+	*p++ = (char)s.len;
+	return s.len ? mempcpy(p, s.data, s.len) : p;
+}
+
+/* The only copy that a replay reads: all that a plugin may ask for besides the body. */
+static struct str pack(const struct message *m, struct arena *arena)
+{
+	const struct str exchange = { m->exchange.data, m->exchange.len <= SHORT_MAX ? m->exchange.len : 0 };
+	const struct str routing_key = { m->routing_key.data,
+					 m->routing_key.len <= SHORT_MAX ? m->routing_key.len : 0 };
+	char *start = arena_alloc(arena, 2 + exchange.len + routing_key.len + m->properties.len);
+	if (!start)
+		return (struct str){ 0 };
+	char *p = put_short(put_short(start, exchange), routing_key);
+	if (m->properties.len > 0)
+		p = mempcpy(p, m->properties.data, m->properties.len);
+	return (struct str){ start, (size_t)(p - start) };
+}
+
+static bool take_short(struct str *from, struct str *ret)
+{
+	const size_t len = from->len > 0 ? (unsigned char)from->data[0] : SHORT_MAX;
+	if (from->len < 1 + len)
+		return false;
+	*ret = (struct str){ from->data + 1, len };
+	*from = (struct str){ from->data + 1 + len, from->len - 1 - len };
+	return true;
+}
+
+bool park_unpack(struct str packed, struct str *ret_exchange, struct str *ret_routing_key, struct str *ret_properties)
+{
+	struct str exchange, routing_key;
+	if (!take_short(&packed, &exchange) || !take_short(&packed, &routing_key))
+		return false;
+	*ret_exchange = exchange;
+	*ret_routing_key = routing_key;
+	*ret_properties = packed;
+	return true;
 }
 
 static struct str headers(const struct message *m, struct arena *arena)
@@ -84,8 +126,9 @@ enum status park_send(struct pg_session *s, const char *consumer, const struct m
 {
 	static const struct str absent = { 0 };
 	const char *status = why->retry ? "retry" : "dead", *reason = park_reason_names[why->reason];
-	const struct str same = identity(m, arena);
-	if (!same.data)
+	const struct str same = park_identity(m, arena);
+	const struct str packed = pack(m, arena);
+	if (!same.data || !packed.data)
 		return error_oom(err);
 	const struct str detail = shown(arena, (struct str){ why->detail, why->detail ? strlen(why->detail) : 0 });
 	const struct str type = why->plain ? absent : shown(arena, message_properties(m)->content_type);
@@ -100,7 +143,7 @@ enum status park_send(struct pg_session *s, const char *consumer, const struct m
 	row_add_str(&row, why->key);
 	row_add(&row, m->body.data ? m->body.data : "", m->body.len, true);
 	row_add_str(&row, same);
-	row_add(&row, m->properties.data ? m->properties.data : "", m->properties.len, true);
+	row_add_str(&row, packed);
 	row_add_str(&row, type);
 	row_add(&row, headers_text.data, headers_text.len, false);
 	row_add_str(&row, exchange);

@@ -42,6 +42,14 @@ struct park {
 
 struct message;
 
+/* What identifies the message besides its body, in the arena; data is NULL without memory. The fingerprint of a message
+ * is sha256(sha256(body) || identity), which PostgreSQL computes wherever it is needed. */
+struct str park_identity(const struct message *m, struct arena *arena);
+
+/* parked_messages.properties: the exchange and the routing key, each behind a byte with its length, then the encoded
+ * properties as they came. False: these bytes are no such thing. */
+bool park_unpack(struct str packed, struct str *ret_exchange, struct str *ret_routing_key, struct str *ret_properties);
+
 /* The statement behind park_send(); exact_attach() prepares it as "park" on every session. */
 extern const char park_sql[];
 

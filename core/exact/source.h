@@ -21,7 +21,9 @@ struct delivery {
 	unsigned suspect;         /* how often the environment failed in this message's own statement */
 	char suspect_sqlstate[6]; /* the last time */
 	unsigned blocked;         /* how often another transaction sat on its claim until lock_timeout */
-	int64_t not_before_ms;    /* ... and when it is worth asking again, on clock_mono_ms() */
+	int64_t not_before_ms;    /* when it is worth another try, on clock_mono_ms() */
+	bool entered;             /* counted as inside plugin code, in careful mode */
+	bool gone;                /* it was taken away from its source while we worked: forget it */
 };
 
 struct source;
@@ -30,10 +32,15 @@ struct source_ops {
 	/* A delivery that is here already, or NULL. Never waits. */
 	struct delivery *(*next)(struct source *src);
 
+	/* Careful mode: counts, and commits, that d goes into plugin code now, in case the process dies there.
+	 * *ret_culprit: it happened too often already; park it as such, do not call the plugin. */
+	enum status (*enter)(struct source *src, struct pg_session *s, struct delivery *d, struct arena *arena,
+			     bool *ret_culprit, struct error *err);
+
 	/* Sends statements of the source's own into the open transaction, before COMMIT, for a delivery that leaves no
-	 * parked row; *ret_sent is how many (a parked row removes itself here). NULL: the source has none. */
-	enum status (*enlist)(struct source *src, struct pg_session *s, struct delivery *d, int *ret_sent,
-			      struct error *err);
+	 * parked row (a parked row removes itself here); *ret_sent is how many. */
+	enum status (*enlist)(struct source *src, struct pg_session *s, struct delivery *d, struct arena *arena,
+			      int *ret_sent, struct error *err);
 
 	/* Sends the statements that park d into the open transaction; *ret_sent is how many. */
 	enum status (*park)(struct source *src, struct pg_session *s, struct delivery *d, const struct park *why,
@@ -52,6 +59,11 @@ struct source_ops {
 
 struct source {
 	const struct source_ops *ops;
+	/* What its functions send; exact_attach() prepares them. */
+	const struct pg_statement *statements;
+	size_t statement_count;
+	/* Its statements must touch a row each: one that touches none says that the delivery is not ours any more. */
+	bool fenced;
 };
 
 #endif

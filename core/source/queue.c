@@ -3,6 +3,7 @@
  * is gone: the redelivery finds its claim. */
 #include "source/queue.h"
 #include "amqp/properties.h"
+#include "source/journal.h"
 #include "source/tags.h"
 #include <stdlib.h>
 #include <string.h>
@@ -74,13 +75,31 @@ static struct delivery *queue_next(struct source *src)
 	return &w->pub;
 }
 
+static enum status queue_enter(struct source *src, struct pg_session *s, struct delivery *d, struct arena *arena,
+			       bool *ret_culprit, struct error *err)
+{
+	return journal_enter(s, ((const struct queue_source *)src)->consumer, &d->message, arena, ret_culprit, err);
+}
+
+static enum status queue_enlist(struct source *src, struct pg_session *s, struct delivery *d, struct arena *arena,
+				int *ret_sent, struct error *err)
+{
+	*ret_sent = d->entered;
+	if (!d->entered)
+		return ST_OK;
+	return journal_leave_send(s, ((const struct queue_source *)src)->consumer, &d->message, arena, err);
+}
+
 static enum status queue_park(struct source *src, struct pg_session *s, struct delivery *d, const struct park *why,
 			      struct arena *arena, int *ret_sent, struct error *err)
 {
 	const struct queue_source *q = (const struct queue_source *)src;
+	int left = 0;
 	enum status st = park_send(s, q->consumer, &d->message, why, arena, err);
 	if (st == ST_OK)
-		*ret_sent = 1;
+		st = queue_enlist(src, s, d, arena, &left, err);
+	if (st == ST_OK)
+		*ret_sent = 1 + left;
 	return st;
 }
 
@@ -121,6 +140,8 @@ static void queue_flush(struct source *src)
 
 static const struct source_ops queue_ops = {
 	.next = queue_next,
+	.enter = queue_enter,
+	.enlist = queue_enlist,
 	.park = queue_park,
 	.settle = queue_settle,
 	.give_back = queue_give_back,
@@ -133,7 +154,11 @@ enum status queue_source_create(struct queue_source **ret, const char *consumer,
 	struct queue_source *q = calloc(1, sizeof(*q));
 	if (!q)
 		return error_oom(err);
-	q->base.ops = &queue_ops;
+	q->base = (struct source){
+		.ops = &queue_ops,
+		.statements = journal_statements,
+		.statement_count = JOURNAL_STATEMENT_COUNT,
+	};
 	q->consumer = consumer;
 	q->counters = counters;
 	tags_init(&q->tags);
