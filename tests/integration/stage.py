@@ -1,0 +1,149 @@
+"""A stage for one test: a database, a queue, consumers whose plugin does what each message says, and what came of it.
+
+The plugin is tests/plugins/scripted.c; its head tells what a message can say.
+"""
+import contextlib
+import json
+import re
+from collections import Counter, namedtuple
+
+from lib import config, publisher
+from lib.wait import wait_until
+
+CONSUMER, QUEUE = "work", "work"
+BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'effectd/%'"
+
+Parked = namedtuple("Parked", "key status reason sqlstate detail deliveries")
+
+
+def script(key, *do, **more):
+    """A message: its key, the statements that it queues (none: its effect), and what else scripted.c knows."""
+    return {"key": key, **({"do": [list(statement) for statement in do]} if do else {}), **more}
+
+
+def run(sql):
+    """A statement that runs this SQL."""
+    return ["run", sql]
+
+
+class Stage:
+    def __init__(self, db, vhost, publisher, daemon, runtime_dir):
+        self.db, self.vhost, self.publisher, self._daemon = db, vhost, publisher, daemon
+        self._base = config.base(db, vhost, runtime_dir)
+        self.sent = []
+
+    def declare(self, *queues, **options):
+        self.vhost.declare(*(queues or [QUEUE]), **options)
+        return self
+
+    def send(self, *messages, queue=QUEUE, **properties):
+        """Publish messages (scripts, or bodies as bytes) and require the broker's confirms."""
+        encoded = [(message, None) if isinstance(message, bytes) else (json.dumps(message).encode(), message.get("key"))
+                   for message in messages]
+        sent = self.publisher.publish([self.publisher.message(body, key, routing_key=queue, **properties)
+                                       for body, key in encoded])
+        assert {message.outcome for message in sent} <= {publisher.CONFIRMED}
+        return sent
+
+    def sections(self, consumers=None, plugin="scripted", database=None, broker=None, **settings):
+        """An INI file: consumers maps names to queues (default: one), settings are the same for all of them."""
+        sections = {name: dict(keys) for name, keys in self._base.items()}
+        sections["database:main"].update(database or {})
+        sections["broker:main"].update(broker or {})
+        for name, queue in (consumers or {CONSUMER: QUEUE}).items():
+            sections[f"consumer:{name}"] = config.consumer(plugin, queue, **{"workers": 1, **settings})
+        return sections
+
+    def daemon(self, name="effectd", fault=None, **settings):
+        """An effectd that is not started yet; fault is EFFECTD_FAULT."""
+        return self._daemon(self.sections(**settings), name=name, env={"EFFECTD_FAULT": fault} if fault else None)
+
+    def drain(self, *queues, timeout=30, **settings):
+        """Run an effectd until the queues are empty, and return what it counted (see counted)."""
+        with self.daemon(**settings) as daemon:
+            self.vhost.wait_empty(*(queues or [QUEUE]), timeout=timeout)
+        return counted(daemon)
+
+    @contextlib.contextmanager
+    def gate(self, key="gate"):
+        """Hold the claim of a key: a consumer that claims it waits until the gate opens, at the latest at the end.
+
+        What is published behind it meanwhile shares a batch. Yields open(), after which the key is applied by whoever
+        waited, and open(commit=True), after which it is a duplicate.
+        """
+        with self.db.connect() as connection:
+            connection.autocommit = False
+            connection.execute("INSERT INTO effectd.processed_messages (consumer, message_key) VALUES (%s, %s)",
+                               (CONSUMER, key))
+            yield lambda commit=False: connection.commit() if commit else connection.rollback()
+            connection.rollback()
+
+    def wait_blocked(self, count=1, timeout=15):
+        """Wait until that many sessions of effectd wait for a lock."""
+        wait_until(lambda: self.db.value(BLOCKED) >= count, timeout, f"{count} sessions of effectd to wait for a lock")
+
+    def wait_delivered(self, count, queue=QUEUE):
+        """Wait until the broker has handed that many messages to a consumer that did not settle them yet."""
+        wait_until(lambda: self.vhost.depth(queue) == (0, count), 15, f"{count} deliveries to be under way",
+                   explain=lambda: f"{self.vhost.depth(queue)}")
+
+    def one_batch(self, messages, timeout=30, **settings):
+        """Hand all messages to one worker in one batch, wait until all are settled, and return what it counted."""
+        self.declare()
+        with self.gate() as open_gate, self.daemon(**settings) as daemon:
+            self.send(script("gate"))
+            self.wait_blocked()
+            self.send(*messages)
+            self.wait_delivered(len(messages) + 1)
+            open_gate(commit=True)
+            self.vhost.wait_empty(QUEUE, timeout=timeout)
+        self.db.execute("DELETE FROM effectd.processed_messages WHERE message_key = 'gate'")
+        counts = counted(daemon)
+        counts["duplicate"] -= 1
+        return counts
+
+    def effects(self, consumer=CONSUMER):
+        """How often each key's effect is there."""
+        return Counter(key for key, in self.db.rows("SELECT key FROM effects WHERE consumer = %s", (consumer,)))
+
+    def order(self):
+        """The keys in the order in which their effects were inserted."""
+        return [key for key, in self.db.rows("SELECT key FROM effects ORDER BY id")]
+
+    def claims(self, consumer=CONSUMER):
+        return {key for key, in self.db.rows("SELECT message_key FROM effectd.processed_messages "
+                                             "WHERE consumer = %s", (consumer,))}
+
+    def parked(self):
+        """What is parked, in order of arrival."""
+        return [Parked(*row) for row in self.db.rows("SELECT message_key, status, reason, sqlstate, detail, deliveries "
+                                                     "FROM effectd.parked_messages ORDER BY id")]
+
+    def touched(self, name):
+        return self.db.value("SELECT sum(touched) FROM things WHERE name = %s", (name,))
+
+    def assert_once(self, keys, consumer=CONSUMER):
+        """Exactly these keys are applied, each once, and exactly these are claimed."""
+        keys = set(keys)
+        effects, claims = self.effects(consumer), self.claims(consumer)
+        assert not (more := {key: n for key, n in effects.items() if n > 1}), f"applied more than once: {some(more)}"
+        assert effects.keys() == keys, f"missing {some(keys - effects.keys())}, too many {some(effects.keys() - keys)}"
+        assert claims == keys, f"claims missing {some(keys - claims)}, too many {some(claims - keys)}"
+
+
+def some(things):
+    return sorted(things)[:5], len(things)
+
+
+def counted(daemon, consumer=CONSUMER):
+    """The numbers of the consumer's last summary line."""
+    lines = [line for line in daemon.log().splitlines() if re.search(r"\bevent=summary\b", line)
+             and re.search(rf"\bconsumer={consumer}\b", line)]
+    assert lines, daemon.log_tail()
+    return Counter({name: int(number) for name, number in re.findall(r"\b(\w+)=(\d+)(?= |$)", lines[-1])})
+
+
+def outcomes(counts):
+    """What is not zero of a summary's outcomes."""
+    return {name: counts[name] for name in ("applied", "duplicate", "stale", "ignored", "retried", "parked")
+            if counts[name]}
