@@ -3,7 +3,6 @@
  * What a slow network or a dying server does is done here to the session's own backend: stopped with SIGSTOP, ended
  * with pg_terminate_backend(), made to warn or to fail inside COMMIT by deferred triggers. */
 #include "base/clock.h"
-#include "pg/migrate.h"
 #include "pg/session.h"
 #include "pg/transaction.h"
 
@@ -143,6 +142,24 @@ static void terminate(struct pg_session *victim)
 	snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%u, 5000)", pg_session_pid(victim));
 	run(s, sql);
 	pg_session_destroy(s);
+}
+
+static pid_t stopped;
+
+static void stop_backend(const struct pg_session *s)
+{
+	stopped = (pid_t)pg_session_pid(s);
+	assert_int_equal(kill(stopped, SIGSTOP), 0);
+}
+
+/* Also behind a test that failed: a stopped backend would keep its server from ending. */
+static int continue_backend(void **state)
+{
+	(void)state;
+	if (stopped)
+		kill(stopped, SIGCONT);
+	stopped = 0;
+	return 0;
 }
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
@@ -323,6 +340,28 @@ static void large_parameters_and_large_results_do_not_deadlock(void **state)
 	pg_session_destroy(s);
 }
 
+/* The socket is full and the server has nothing to say until it has read all. */
+static void a_parameter_larger_than_all_buffers_is_sent(void **state)
+{
+	(void)state;
+	enum { SIZE = 50000000 };
+	struct pg_params params = usual;
+	params.answer_timeout_ms = 5000;
+	struct pg_session *s = open_with(params);
+	prepare(s, "length", "SELECT length($1::bytea)::bigint");
+	char *data = calloc(1, SIZE);
+	const struct pg_values values = { 1, (const char *const[]){ data }, (const int[]){ SIZE }, (const int[]){ 1 } };
+	struct error err = { 0 };
+	must(pg_send(s, "length", &values, &err), &err);
+	must(pg_sync(s, &err), &err);
+	struct pg_result r;
+	must(pg_next(s, &r, &err), &err);
+	assert_int_equal(pg_value_int8(&r, 0, 0), SIZE);
+	expect_kind(s, PG_SYNC);
+	free(data);
+	pg_session_destroy(s);
+}
+
 static void affected_rows_and_tags_are_told(void **state)
 {
 	(void)state;
@@ -396,15 +435,13 @@ static void a_backend_that_hangs_is_given_up_at_the_deadline(void **state)
 	struct pg_params params = usual;
 	params.answer_timeout_ms = 300;
 	struct pg_session *s = open_with(params);
-	pid_t backend = (pid_t)pg_session_pid(s);
-	assert_int_equal(kill(backend, SIGSTOP), 0);
+	stop_backend(s);
 	struct error err = { 0 };
 	int64_t started_ms = clock_mono_ms();
 	assert_int_equal(pg_query(s, "SELECT 1", NULL, 0, NULL, &err), ST_UNAVAILABLE);
 	assert_in_range(clock_mono_ms() - started_ms, 290, 2000);
 	pg_session_destroy(s);
-	assert_true(clock_mono_ms() - started_ms < 2000);
-	kill(backend, SIGCONT);
+	assert_true(clock_mono_ms() - started_ms < 2000); /* closing did not wait for it */
 }
 
 static void the_servers_own_limit_comes_before_ours(void **state)
@@ -543,13 +580,12 @@ static void silence_at_commit_is_in_doubt_and_the_fate_tells(void **state)
 	struct pg_params params = usual;
 	params.commit_timeout_ms = 300;
 	struct pg_session *s = open_with(params);
-	pid_t backend = (pid_t)pg_session_pid(s);
 	struct error err = { 0 };
 	uint64_t xid = begin_and_write(s);
-	assert_int_equal(kill(backend, SIGSTOP), 0);
+	stop_backend(s);
 	assert_int_equal(pg_commit(s, &err), ST_IN_DOUBT);
 	assert_int_equal(fate_of(xid), PG_FATE_IN_PROGRESS);
-	kill(backend, SIGCONT);
+	continue_backend(NULL);
 	int64_t deadline_ms = clock_mono_ms() + 5000;
 	while (fate_of(xid) == PG_FATE_IN_PROGRESS && clock_mono_ms() < deadline_ms)
 		;
@@ -557,10 +593,18 @@ static void silence_at_commit_is_in_doubt_and_the_fate_tells(void **state)
 	pg_session_destroy(s);
 }
 
-static int stop_once_sent(struct waiter *self, int fd, short events, int64_t deadline_ms)
+static void a_slow_commit_is_waited_for_longer_than_a_statement(void **state)
 {
-	(void)self, (void)fd, (void)events, (void)deadline_ms;
-	return -1;
+	(void)state;
+	struct pg_params params = usual;
+	params.answer_timeout_ms = 200;
+	struct pg_session *s = open_with(params);
+	struct error err = { 0 };
+	uint64_t xid = begin_and_write(s);
+	run(s, "INSERT INTO at_commit VALUES ('0.6')");
+	must(pg_commit(s, &err), &err);
+	assert_int_equal(fate_of(xid), PG_FATE_COMMITTED);
+	pg_session_destroy(s);
 }
 
 static void stopping_at_commit_is_in_doubt(void **state)
@@ -573,8 +617,8 @@ static void stopping_at_commit_is_in_doubt(void **state)
 	struct error err = { 0 };
 	must(pg_session_open(&s, &params, &waiter, &err), &err);
 	begin_and_write(s);
-	run(s, "INSERT INTO at_commit VALUES ('sleep')");
-	waiter.wait = stop_once_sent;
+	run(s, "INSERT INTO at_commit VALUES ('10')");
+	waiter.wait = stopping_wait;
 	assert_int_equal(pg_commit(s, &err), ST_IN_DOUBT);
 	pg_session_destroy(s);
 }
@@ -591,7 +635,7 @@ static void fatal_at_commit_is_in_doubt(void **state)
 	struct pg_session *s = open_usual();
 	struct error err = { 0 };
 	uint64_t xid = begin_and_write(s);
-	run(s, "INSERT INTO at_commit VALUES ('sleep')");
+	run(s, "INSERT INTO at_commit VALUES ('10')");
 	must(pg_commit_send(s, &err), &err);
 	must(pg_sync(s, &err), &err);
 	pthread_t thread;
@@ -628,7 +672,8 @@ static int make_tables(void **state)
 		"CREATE FUNCTION warn_now() RETURNS int LANGUAGE plpgsql AS"
 		" $$BEGIN RAISE WARNING 'warned'; RETURN 1; END$$",
 		"CREATE FUNCTION act() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
-		" IF new.what = 'warn' THEN RAISE WARNING 'warned at commit'; ELSE PERFORM pg_sleep(10); END IF;"
+		" IF new.what = 'warn' THEN RAISE WARNING 'warned at commit'; ELSE PERFORM pg_sleep(new.what::float8); "
+		"END IF;"
 		" RETURN NULL; END$$",
 		"CREATE CONSTRAINT TRIGGER act AFTER INSERT ON at_commit DEFERRABLE INITIALLY DEFERRED"
 		" FOR EACH ROW EXECUTE FUNCTION act()",
@@ -656,11 +701,12 @@ int main(void)
 		cmocka_unit_test(statements_are_described_and_the_first_wrong_one_is_named),
 		cmocka_unit_test(an_error_skips_the_rest_of_its_flight_only),
 		cmocka_unit_test(large_parameters_and_large_results_do_not_deadlock),
+		cmocka_unit_test(a_parameter_larger_than_all_buffers_is_sent),
 		cmocka_unit_test(affected_rows_and_tags_are_told),
 		cmocka_unit_test(a_failing_row_is_not_shown),
 		cmocka_unit_test(a_terminated_idle_session_is_noticed_with_the_servers_last_words),
 		cmocka_unit_test(a_terminated_session_says_why_at_its_next_statement),
-		cmocka_unit_test(a_backend_that_hangs_is_given_up_at_the_deadline),
+		cmocka_unit_test_teardown(a_backend_that_hangs_is_given_up_at_the_deadline, continue_backend),
 		cmocka_unit_test(the_servers_own_limit_comes_before_ours),
 		cmocka_unit_test(commit_is_durable_and_rollback_is_not),
 		cmocka_unit_test(rollback_cleans_up_a_flight_that_failed_and_was_never_synced),
@@ -670,7 +716,8 @@ int main(void)
 		cmocka_unit_test(commit_with_a_warning_is_in_doubt),
 		cmocka_unit_test(a_warning_before_commit_does_not_matter),
 		cmocka_unit_test(commit_behind_a_failed_statement_of_its_flight_is_refused),
-		cmocka_unit_test(silence_at_commit_is_in_doubt_and_the_fate_tells),
+		cmocka_unit_test_teardown(silence_at_commit_is_in_doubt_and_the_fate_tells, continue_backend),
+		cmocka_unit_test(a_slow_commit_is_waited_for_longer_than_a_statement),
 		cmocka_unit_test(stopping_at_commit_is_in_doubt),
 		cmocka_unit_test(fatal_at_commit_is_in_doubt),
 		cmocka_unit_test(a_session_lost_before_commit_is_sent_is_not_in_doubt),
