@@ -2,7 +2,6 @@
  *
  * A fault sticks to the call and outweighs whatever the plugin returns, so no error can be swallowed. Nothing is sent
  * to PostgreSQL from here. */
-#include "base/clock.h"
 #include "base/log.h"
 #include "plugin/host.h"
 #include "plugin/types.h"
@@ -150,11 +149,14 @@ void host_outbox(struct effectd_call *pub, const struct effectd_outbox_row *give
 	append(call, op);
 }
 
-static void begin(struct plugin_call *call, struct message *m)
+/* No clock is read for each call: the watchdog has one of its own. */
+static void begin(struct plugin_call *call, struct message *m, enum plugin_function function)
 {
-	plugin_call_init(call, call->instance, call->arena);
+	struct plugin_instance *p = call->instance;
+	plugin_call_init(call, p, call->arena);
 	call->message = m;
-	call->took_us = clock_mono_us();
+	p->calls++;
+	atomic_store_explicit(p->doing, p->calls << PLUGIN_FUNCTION_BITS | function, memory_order_relaxed);
 }
 
 /* Where nothing claims the key, the first statement must tell a message that was applied before: by deciding, or in a
@@ -173,7 +175,8 @@ static void require_guard(struct plugin_call *call)
 
 static effectd_verdict finish(struct plugin_call *call, effectd_verdict verdict)
 {
-	call->took_us = clock_mono_us() - call->took_us;
+	struct plugin_instance *instance = call->instance;
+	atomic_store_explicit(instance->doing, instance->calls << PLUGIN_FUNCTION_BITS, memory_order_relaxed);
 	if (verdict == EFFECTD_OK)
 		require_guard(call);
 	if (call->message && call->message->json_error == json_out_of_memory)
@@ -202,7 +205,7 @@ static const char *judge_key(const struct effectd_key *key, char *text, size_t s
 
 effectd_verdict plugin_call_key(struct plugin_call *call, struct message *m, struct effectd_key *ret, bool *ret_bad_key)
 {
-	begin(call, m);
+	begin(call, m, PLUGIN_KEY);
 	call->in_key = true;
 	ret->host = &plugin_host;
 	ret->len = 0;
@@ -225,13 +228,13 @@ effectd_verdict plugin_call_key(struct plugin_call *call, struct message *m, str
 
 effectd_verdict plugin_call_apply(struct plugin_call *call, struct message *m)
 {
-	begin(call, m);
+	begin(call, m, PLUGIN_APPLY);
 	return finish(call, call->instance->plugin->descriptor.apply(&call->pub, &m->pub));
 }
 
 effectd_verdict plugin_call_apply_batch(struct plugin_call *call, struct message *const *messages, size_t n)
 {
-	begin(call, NULL);
+	begin(call, NULL, PLUGIN_APPLY_BATCH);
 	call->batch = true;
 	/* struct message begins with what plugins see, so a list of one is a list of the other */
 	const struct effectd_message *const *msgs = (const struct effectd_message *const *)(const void *)messages;

@@ -69,6 +69,7 @@ enum status plugin_instance_create(struct plugin_instance **ret, const struct pl
 	p->plugin = plugin;
 	p->consumer = consumer;
 	p->claim = EFFECTD_CLAIM_KEY;
+	p->doing = &p->doing_here;
 	arena_init(&p->memory);
 	enum status st = set_up(p, settings, n, err);
 	if (st != ST_OK) {

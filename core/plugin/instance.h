@@ -10,6 +10,11 @@
 #include "plugin/load.h"
 #include "plugin/message.h"
 #include "plugin/options.h"
+#include <stdatomic.h>
+
+/* What runs inside plugin code. */
+enum plugin_function { PLUGIN_OUTSIDE, PLUGIN_KEY, PLUGIN_APPLY, PLUGIN_APPLY_BATCH };
+enum { PLUGIN_FUNCTION_BITS = 2 };
 
 struct plugin_instance {
 	const struct plugin *plugin;
@@ -19,9 +24,14 @@ struct plugin_instance {
 	struct effectd_statement *statements; /* static ones, then those that configure() declared */
 	struct pg_statement *prepared;        /* parallel; valid for the session last prepared on */
 	size_t statement_count;
+	/* For a watchdog in another thread: an enum plugin_function in the low bits, above them the number of calls, by
+	 * which one long call is told from many short ones. Points to where the owner wants it; at first, in here. */
+	_Atomic uint64_t *doing;
 	/* private to core/plugin behind here */
 	struct arena memory; /* of what configure() declared, and of statement names */
 	bool configured;     /* configure() returned true: destroy() is owed */
+	uint64_t calls;
+	_Atomic uint64_t doing_here;
 };
 
 /* Checks the settings, calls configure(). ST_INVALID: err says which setting or what the plugin said. */
@@ -59,7 +69,6 @@ struct plugin_call {
 	effectd_verdict
 		fault;   /* not OK: what went wrong in the call outweighs what the plugin returns, text says how */
 	char text[1001]; /* what the plugin said, or the fault; UTF-8, cut at a character */
-	int64_t took_us; /* inside plugin code */
 };
 
 void plugin_call_init(struct plugin_call *call, struct plugin_instance *instance, struct arena *arena);

@@ -67,6 +67,7 @@ static inline int fixture_setup(void **state)
 		.statements = f->statements,
 		.prepared = f->prepared,
 		.statement_count = ARRAY_LEN(f->statements),
+		.doing = &f->instance.doing_here,
 	};
 	arena_init(&f->arena);
 	f->message.attempt = 1;

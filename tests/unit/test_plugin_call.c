@@ -287,6 +287,35 @@ static void without_a_claim_the_first_statement_guards(void **state)
 	assert_int_equal(batch(f, each), EFFECTD_OK);
 }
 
+/* ---- what a watchdog sees ---- */
+
+static const _Atomic uint64_t *watched;
+static uint64_t seen;
+
+APPLY(look, seen = *watched; return EFFECTD_OK;)
+
+static effectd_verdict look_in_key(struct effectd_call *call, const struct effectd_message *msg,
+				   struct effectd_key *key)
+{
+	look(call, msg);
+	return effectd_key_format(key, "k");
+}
+
+static void each_call_is_seen_from_outside_while_it_lasts(void **state)
+{
+	struct fixture *f = *state;
+	watched = f->instance.doing;
+	bool bad;
+	assert_int_equal(ask_key(f, look_in_key, &bad), EFFECTD_OK);
+	assert_int_equal(seen, 1 << PLUGIN_FUNCTION_BITS | PLUGIN_KEY);
+	assert_int_equal(*watched, 1 << PLUGIN_FUNCTION_BITS);
+	assert_int_equal(apply(f, look), EFFECTD_OK);
+	assert_int_equal(seen, 2 << PLUGIN_FUNCTION_BITS | PLUGIN_APPLY);
+	assert_int_equal(batch(f, look), EFFECTD_OK);
+	assert_int_equal(seen, 3 << PLUGIN_FUNCTION_BITS | PLUGIN_APPLY_BATCH);
+	assert_int_equal(*watched, 3 << PLUGIN_FUNCTION_BITS);
+}
+
 /* ---- outbox ---- */
 
 static struct effectd_outbox_row row;
@@ -336,6 +365,7 @@ int main(void)
 		FIXTURE_TEST(a_batch_sees_its_messages_in_order),
 		FIXTURE_TEST(what_belongs_to_one_message_is_broken_in_a_batch),
 		FIXTURE_TEST(without_a_claim_the_first_statement_guards),
+		FIXTURE_TEST(each_call_is_seen_from_outside_while_it_lasts),
 		FIXTURE_TEST(an_outbox_row_has_what_it_needs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
