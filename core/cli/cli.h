@@ -75,6 +75,7 @@ int cli_print(const struct cli *cli, struct buffer *data);
 /* The commands, one file each. */
 int cmd_check(struct cli *cli, int argc, char **argv);
 int cmd_config(struct cli *cli, int argc, char **argv);
+int cmd_migrate(struct cli *cli, int argc, char **argv);
 int cmd_plugin(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);

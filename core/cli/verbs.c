@@ -6,6 +6,17 @@ static const struct cli_option run_options[] = {
 	{ NULL, NULL, NULL },
 };
 
+static const struct cli_option config_options[] = {
+	{ "markdown", NULL, "default: as the tables of docs/configuration.md" },
+	{ NULL, NULL, NULL },
+};
+
+static const struct cli_option migrate_options[] = {
+	{ "database", "NAME", "only [database:NAME]; else each database of the configuration" },
+	{ "all", NULL, "print: also what is applied; asks no database" },
+	{ NULL, NULL, NULL },
+};
+
 const struct verb verbs[] = {
 	{
 		.name = "run",
@@ -15,6 +26,20 @@ const struct verb verbs[] = {
 			    "  effectd run --consumer loyalty --consumer receipts\n",
 		.options = run_options,
 		.run = cmd_run,
+	},
+	{
+		.name = "migrate",
+		.arguments = "[status | up | print]",
+		.help = "the schema `effectd`: what is applied, apply what is missing",
+		.examples =
+			"  effectd migrate                       each migration and whether it is applied\n"
+			"  effectd migrate up                    apply what is missing; safe to run twice or at once\n"
+			"  effectd migrate print | less          the SQL of what is missing, to read or run by hand\n"
+			"\n"
+			"Connects with owner_conninfo where the database has one; its password comes from there,\n"
+			"from passfile or ~/.pgpass, never from password_file.\n",
+		.options = migrate_options,
+		.run = cmd_migrate,
 	},
 	{
 		.name = "plugin",
@@ -27,6 +52,19 @@ const struct verb verbs[] = {
 			    "\n"
 			    "Each file is loaded and checked as the daemon does it. Exit code 1: one was refused.\n",
 		.run = cmd_plugin,
+	},
+	{
+		.name = "config",
+		.arguments = "show|default",
+		.help = "the effective configuration, or every key at its default",
+		.examples =
+			"  effectd config show                     each value, and the file and line it comes from\n"
+			"  effectd config show --json | jq '.\"consumer:loyalty\".workers'\n"
+			"  effectd config default > effectd.ini    a complete sample to start from\n"
+			"\n"
+			"Secrets are masked.\n",
+		.options = config_options,
+		.run = cmd_config,
 	},
 	{
 		.name = "version",

@@ -83,7 +83,18 @@ struct config_target { /* [target:NAME] */
 	const char *name;
 	struct config_place place;
 	int64_t type; /* enum config_target_type */
-	const char *url;
+	const char *url, *password, *password_file, *password_credential;
+	const char *tls_ca_file, *tls_cert_file, *tls_key_file;
+	bool tls_verify;
+	int64_t timeout_ms;     /* of one call */
+	int64_t max_per_second; /* calls; 0: no limit */
+	/* http; NULL with other types */
+	const char *method, *bearer_token, *bearer_token_file;
+	struct config_pairs headers;
+	/* amqp; NULL with other types */
+	const char *exchange, *routing_key;
+	/* smtp; NULL with other types */
+	const char *mail_from;
 };
 
 struct config_relay { /* [relay:NAME] */
@@ -91,7 +102,9 @@ struct config_relay { /* [relay:NAME] */
 	struct config_place place;
 	const char *database_name;
 	const struct config_database *database;
-	int64_t in_flight;
+	int64_t in_flight, lease_ms, poll_interval_ms;
+	int64_t max_attempts, retry_min_ms, retry_max_ms;
+	int64_t sent_retention_ms; /* -1: never */
 	struct config_pairs kinds; /* kind.NAME = TARGET */
 };
 

@@ -5,9 +5,14 @@
 #include "base/buffer.h"
 #include "config/config.h"
 
-void config_show(const struct config *c,
-		 struct buffer *out); /* INI, `# file:line` or `# default` behind; secrets masked */
+/* INI that reads back as the same configuration but for its secrets, which are masked. Above each setting a comment
+ * says where it was written: `# file:line` or `# default`. */
+void config_show(const struct config *c, struct buffer *out);
+
+/* The same as {"consumer:loyalty": {"workers": {"value": "2", "file": ..., "line": ...}}}; a default has no file. */
 void config_show_json(const struct config *c, struct buffer *out);
+
 void config_default(struct buffer *out); /* a complete commented INI file of the key table: what conf.d/ samples are */
+void config_reference(struct buffer *out); /* the key table as Markdown: the second half of docs/configuration.md */
 
 #endif
