@@ -190,8 +190,10 @@ static enum run out(struct exact *x, struct item *item, const struct plugin_call
 		   call->text[0] ? call->text
 		   : unparsable  ? item->d->message.json_error
 				 : "the plugin gave no reason");
+	if (!item->parks)
+		return RUN_AGAIN; /* it is to be retried in place: nothing of this run may stay */
 	item->judged = true;
-	item->outcome = verdict == EFFECTD_RETRY ? OUTCOME_RETRIED : OUTCOME_PARKED;
+	item->outcome = item->why.retry ? OUTCOME_RETRIED : OUTCOME_PARKED;
 	return RUN_COMMITTED;
 }
 
@@ -243,6 +245,12 @@ static int by_lock_order(const void *a, const void *b)
 	return item_compare_keys(i, j);
 }
 
+static int by_arrival(const void *a, const void *b)
+{
+	const struct item *i = *(struct item *const *)a, *j = *(struct item *const *)b;
+	return i < j ? -1 : i > j;
+}
+
 /* Parked rows, and the source's own statements for those that leave none; then the claims that nobody keeps. */
 static enum status send_rest(struct exact *x, size_t n, struct error *err)
 {
@@ -280,7 +288,7 @@ enum run apply_set(struct exact *x, size_t n, struct error *err)
 	}
 	x->owed_count = 0;
 	enum run run = RUN_COMMITTED;
-	qsort(x->order, won, sizeof(struct item *), by_lock_order);
+	qsort(x->order, won, sizeof(struct item *), x->params.in_order ? by_arrival : by_lock_order);
 	if (won > 1 && x->instance->plugin->descriptor.apply_batch) {
 		run = apply_together(x, won, err);
 	} else {

@@ -31,19 +31,26 @@ static bool twins(const struct exact *x, const struct item *a, const struct item
 	return x->instance->claim == EFFECTD_CLAIM_KEY && a->key.data && b->key.data && item_compare_keys(a, b) == 0;
 }
 
-/* Fills x->set with the items that run next, in key order: all that need not run alone, or one that must. */
-static size_t choose_set(struct exact *x)
+/* All unsettled items by key, then by arrival, each knowing whether a copy came before it. */
+static void sort_items(struct exact *x)
 {
-	size_t n = 0;
 	x->sorted_count = 0;
 	for (size_t i = 0; i < x->item_count; i++)
 		if (x->items[i].d)
 			x->sorted[x->sorted_count++] = &x->items[i];
 	qsort(x->sorted, x->sorted_count, sizeof(struct item *), by_key_and_arrival);
+	for (size_t i = 0; i < x->sorted_count; i++)
+		x->sorted[i]->twin = i > 0 && twins(x, x->sorted[i - 1], x->sorted[i]);
+}
+
+/* All that need not run alone, or one that must. */
+static size_t choose_freely(struct exact *x)
+{
+	size_t n = 0;
 	struct item *alone = NULL;
 	for (size_t i = 0; i < x->sorted_count; i++) {
 		struct item *item = x->sorted[i];
-		if ((i > 0 && twins(x, x->sorted[i - 1], item)) || item->skipped)
+		if (item->twin || item->skipped)
 			continue;
 		if (!item->d->held && n < x->limit)
 			x->set[n++] = item;
@@ -53,6 +60,33 @@ static size_t choose_set(struct exact *x)
 	if (n == 0 && alone)
 		x->set[n++] = alone;
 	return n;
+}
+
+/* The same when arrival order counts: nothing passes an item that must run alone, later, or after its twin. */
+static size_t choose_in_order(struct exact *x)
+{
+	size_t n = 0;
+	const size_t limit =
+		x->params.stop_on_dead ? 1 : x->limit; /* who comes behind a dead one is not known before */
+	for (size_t i = 0; i < x->item_count && n < limit; i++) {
+		struct item *item = &x->items[i];
+		if (!item->d)
+			continue;
+		if (item->skipped || item->twin || (item->d->held && n > 0))
+			break;
+		x->set[n++] = item;
+		if (item->d->held)
+			break;
+	}
+	qsort(x->set, n, sizeof(struct item *), by_key_and_arrival);
+	return n;
+}
+
+/* Fills x->set with the items that run next, in key order. */
+static size_t choose_set(struct exact *x)
+{
+	sort_items(x);
+	return x->params.in_order ? choose_in_order(x) : choose_freely(x);
 }
 
 /* Forgets what earlier runs of this turn came to. */
@@ -246,18 +280,27 @@ static enum exact_result result_of(enum run run)
 enum exact_result batch_run(struct exact *x, struct error *err)
 {
 	size_t n;
+	bool worked = false, dead = false;
 	x->aside = 0;
-	while ((n = choose_set(x)) > 0) {
+	while (!(dead && x->params.stop_on_dead) && (n = choose_set(x)) > 0) {
 		const enum run run = run_set(x, n, err);
 		if (run > RUN_SPLIT)
 			return result_of(run);
 		if (run != RUN_COMMITTED)
 			continue;
+		for (size_t i = 0; i < n; i++)
+			dead |= x->set[i]->outcome == OUTCOME_PARKED;
 		settle_set(x, n);
+		worked = true;
 		counter_add(&x->params.counters->batches, 1);
 		x->contention = 0;
 		x->fresh_session_tried = false;
 		x->limit = x->limit * 2 < x->params.batch_max ? x->limit * 2 : x->params.batch_max;
 	}
-	return EXACT_WORKED;
+	if (dead && x->params.stop_on_dead) {
+		error_set(err, ST_REFUSED,
+			  "a message was parked and stop_on_dead is set: `effectd parked list` shows it");
+		return EXACT_PROGRAM;
+	}
+	return worked ? EXACT_WORKED : EXACT_IDLE;
 }

@@ -88,6 +88,8 @@ void exact_give_back(struct exact *x)
 int64_t exact_wake_ms(const struct exact *x)
 {
 	int64_t wake = WAIT_FOREVER;
+	if (x->params.in_order && x->hand_count > 0)
+		return x->hand[0]->not_before_ms; /* the others wait for it */
 	for (size_t i = 0; i < x->hand_count; i++)
 		if (x->hand[i]->not_before_ms < wake)
 			wake = x->hand[i]->not_before_ms;
@@ -255,7 +257,7 @@ static enum exact_result make_item(struct exact *x, struct item *item, struct de
 	return EXACT_WORKED;
 }
 
-static enum exact_result make_items(struct exact *x, struct error *err)
+static enum exact_result make_items(struct exact *x, bool *ret_settled, struct error *err)
 {
 	bool ignored = false;
 	x->item_count = 0;
@@ -277,6 +279,7 @@ static enum exact_result make_items(struct exact *x, struct error *err)
 	}
 	if (ignored)
 		x->source->ops->flush(x->source);
+	*ret_settled = ignored;
 	return EXACT_WORKED;
 }
 
@@ -286,17 +289,23 @@ enum exact_result exact_turn(struct exact *x, struct error *err)
 	FAULT_POINT("after_collect");
 	if (x->hand_count == 0 || exact_wake_ms(x) > clock_mono_ms())
 		return EXACT_IDLE;
-	enum exact_result result = make_items(x, err);
+	bool settled = false;
+	enum exact_result result = make_items(x, &settled, err);
 	FAULT_POINT("after_key");
 	if (result == EXACT_WORKED)
 		result = batch_run(x, err);
+	if (result == EXACT_IDLE && settled)
+		result = EXACT_WORKED;
 	size_t left = 0;
 	for (size_t i = 0; i < x->item_count; i++) {
 		struct delivery *d = x->items[i].d;
 		if (!d)
 			continue;
 		message_release(&d->message);
-		x->hand[left++] = d;
+		if (d->gone)
+			x->source->ops->give_back(x->source, d);
+		else
+			x->hand[left++] = d;
 	}
 	x->hand_count = left;
 	arena_reset(&x->arena);

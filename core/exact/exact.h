@@ -12,9 +12,12 @@
 
 struct exact_params {
 	const char *consumer;
-	size_t batch_max;     /* deliveries that share a transaction */
-	size_t batch_bytes;   /* of their bodies; a batch stops growing there */
-	int64_t retry_min_ms; /* delay of the first retry */
+	size_t batch_max;                   /* deliveries that share a transaction */
+	size_t batch_bytes;                 /* of their bodies; a batch stops growing there */
+	int64_t retry_min_ms, retry_max_ms; /* delays of retries: they double */
+	int64_t max_attempts;
+	bool in_order;     /* arrival order is kept: a message that is to be retried holds up those behind it */
+	bool stop_on_dead; /* ... and so does one that is parked for a person */
 	struct consumer_counters *counters;
 };
 

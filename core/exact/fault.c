@@ -35,9 +35,33 @@ static enum run split(struct exact *x, size_t n)
 	return RUN_SPLIT;
 }
 
+/* order = queue: the message stays where it is, and everything behind it waits. False: it had its attempts. */
+static bool retry_in_place(struct exact *x, struct item *item, const char *detail)
+{
+	struct delivery *d = item->d;
+	if (++d->tries >= (unsigned)x->params.max_attempts)
+		return false;
+	struct backoff backoff;
+	backoff_init(&backoff, x->params.retry_min_ms, x->params.retry_max_ms);
+	backoff.failures = d->tries - 1;
+	const int64_t delay = backoff_next_ms(&backoff);
+	d->not_before_ms = clock_mono_ms() + delay;
+	d->message.attempt = d->tries + 1;
+	item->skipped = true;
+	log_warn("retry_in_place", LOG_BYTES("key", item->key.data, item->key.len), LOG_INT("failures", d->tries),
+		 LOG_INT("retry_ms", delay), LOG_STR("detail", detail));
+	return true;
+}
+
 void fault_park(struct exact *x, struct item *item, enum park_reason reason, bool retry, const char *sqlstate,
 		const char *detail)
 {
+	if (retry && x->params.in_order) {
+		if (retry_in_place(x, item, detail))
+			return;
+		retry = false;
+		reason = PARK_RETRIES_EXHAUSTED;
+	}
 	item->parks = true;
 	item->d->held = false;
 	item->why = (struct park){

@@ -21,6 +21,7 @@ struct item {
 	bool plain;   /* its parked row could not be written with all that people read */
 	bool ignored; /* the plugin wants nothing of it, but its source has something to write */
 	bool skipped; /* not again in this turn */
+	bool twin;    /* an unsettled copy of its key came before it */
 	struct park why;
 
 	/* what one run of it in a transaction came to */

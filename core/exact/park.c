@@ -42,8 +42,7 @@ static void row_add_str(struct row *row, struct str s)
 	row_add(row, s.data, s.len, true);
 }
 
-/* What a person may read of a text of any bytes; absent stays absent. */
-static struct str shown(struct arena *arena, struct str s)
+struct str park_shown(struct arena *arena, struct str s)
 {
 	if (!s.data)
 		return s;
@@ -130,10 +129,10 @@ enum status park_send(struct pg_session *s, const char *consumer, const struct m
 	const struct str packed = pack(m, arena);
 	if (!same.data || !packed.data)
 		return error_oom(err);
-	const struct str detail = shown(arena, (struct str){ why->detail, why->detail ? strlen(why->detail) : 0 });
-	const struct str type = why->plain ? absent : shown(arena, message_properties(m)->content_type);
-	const struct str exchange = why->plain ? absent : shown(arena, m->exchange);
-	const struct str routing_key = why->plain ? absent : shown(arena, m->routing_key);
+	const struct str detail = park_shown(arena, (struct str){ why->detail, why->detail ? strlen(why->detail) : 0 });
+	const struct str type = why->plain ? absent : park_shown(arena, message_properties(m)->content_type);
+	const struct str exchange = why->plain ? absent : park_shown(arena, m->exchange);
+	const struct str routing_key = why->plain ? absent : park_shown(arena, m->routing_key);
 	const struct str headers_text = why->plain ? absent : headers(m, arena);
 	char delay[24];
 	const int delay_len = snprintf(delay, sizeof(delay), "%lld", (long long)why->delay_ms);

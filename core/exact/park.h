@@ -46,6 +46,9 @@ struct message;
  * is sha256(sha256(body) || identity), which PostgreSQL computes wherever it is needed. */
 struct str park_identity(const struct message *m, struct arena *arena);
 
+/* What a person may read of text of any bytes: escaped, cut, in the arena. Absent stays absent. */
+struct str park_shown(struct arena *arena, struct str s);
+
 /* parked_messages.properties: the exchange and the routing key, each behind a byte with its length, then the encoded
  * properties as they came. False: these bytes are no such thing. */
 bool park_unpack(struct str packed, struct str *ret_exchange, struct str *ret_routing_key, struct str *ret_properties);

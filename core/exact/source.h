@@ -20,6 +20,7 @@ struct delivery {
 	bool lost;                /* it had won its claim in a transaction whose COMMIT was in doubt and came true */
 	unsigned suspect;         /* how often the environment failed in this message's own statement */
 	char suspect_sqlstate[6]; /* the last time */
+	unsigned tries;           /* order = queue: failed attempts in place */
 	unsigned blocked;         /* how often another transaction sat on its claim until lock_timeout */
 	int64_t not_before_ms;    /* when it is worth another try, on clock_mono_ms() */
 	bool entered;             /* counted as inside plugin code, in careful mode */

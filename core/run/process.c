@@ -23,7 +23,7 @@ struct process {
 	size_t consumer_count;
 	struct worker **workers;
 	size_t worker_count;
-	struct stop_order stop;
+	struct worker_context context;
 };
 
 static volatile bool orderly; /* exit() is main's own */
@@ -102,7 +102,7 @@ static enum status prepare(struct process *p, const struct process_options *opti
 		if (!c->settings)
 			return error_oom(err);
 		problems += check_consumer(c, config->process.plugin_dir, r);
-		workers += (size_t)c->config->workers;
+		workers += (size_t)c->config->workers + 1; /* and the one for retries */
 	}
 	if (problems > 0)
 		return error_set(err, ST_INVALID, "%zu problems, nothing was started", problems);
@@ -114,10 +114,13 @@ static enum status prepare(struct process *p, const struct process_options *opti
 
 static enum status start_workers(struct process *p, struct error *err)
 {
+	p->context.process = &p->config->process;
+	pthread_mutex_init(&p->context.probation.inside, NULL);
+	atomic_store(&p->context.probation.left, (int)p->consumer_count);
 	for (size_t i = 0; i < p->consumer_count; i++) {
-		for (int number = 1; number <= p->consumers[i].config->workers; number++) {
-			enum status st = worker_start(&p->workers[p->worker_count], &p->consumers[i], number,
-						      &p->config->process, &p->stop, err);
+		for (int number = WORKER_RETRY; number <= p->consumers[i].config->workers; number++) {
+			enum status st =
+				worker_start(&p->workers[p->worker_count], &p->consumers[i], number, &p->context, err);
 			if (st != ST_OK)
 				return error_wrap(err, "consumer %s", p->consumers[i].config->name);
 			p->worker_count++;
@@ -131,10 +134,10 @@ static void give_order(struct process *p, enum stop order)
 	const int64_t now = clock_mono_ms(), timeout = p->config->process.drain_timeout_ms;
 	if (order == STOP_DRAIN) {
 		const int64_t margin = timeout > 4 * END_MARGIN_MS ? END_MARGIN_MS : timeout / 4;
-		atomic_store(&p->stop.fetch_until_ms, now + timeout / 2);
-		atomic_store(&p->stop.deadline_ms, now + timeout - margin);
+		atomic_store(&p->context.stop.fetch_until_ms, now + timeout / 2);
+		atomic_store(&p->context.stop.deadline_ms, now + timeout - margin);
 	}
-	atomic_store(&p->stop.order, (int)order);
+	atomic_store(&p->context.stop.order, (int)order);
 	for (size_t i = 0; i < p->worker_count; i++)
 		worker_wake(p->workers[i]);
 }
@@ -175,7 +178,7 @@ static void serve(struct process *p, const sigset_t *signals)
 /* Joins the workers; a second signal or the deadline ends the waiting. False: some are still inside plugin code. */
 static bool join_workers(struct process *p, const sigset_t *signals)
 {
-	const int64_t deadline = atomic_load(&p->stop.deadline_ms) + END_MARGIN_MS / 2;
+	const int64_t deadline = atomic_load(&p->context.stop.deadline_ms) + END_MARGIN_MS / 2;
 	size_t left = p->worker_count;
 	while (left > 0 && clock_mono_ms() < deadline) {
 		const int sig = next_signal(signals, clock_mono_ms() + 20);

@@ -6,6 +6,7 @@
 #include "base/counters.h"
 #include "config/config.h"
 #include "plugin/instance.h"
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* What the workers of one consumer have in common. */
@@ -19,6 +20,14 @@ struct consumer {
 	_Atomic int64_t closed_until_ms;
 	_Atomic unsigned closures; /* in a row */
 	_Atomic bool broken;
+	_Atomic bool met; /* probation: it met a fresh message or an empty queue, or cannot be asked */
+};
+
+/* The process starts in probation: maybe the one before it died of a message, which is among those that come back now.
+ * One delivery at a time is inside plugin code, counted before it goes in. It ends for all consumers together. */
+struct probation {
+	pthread_mutex_t inside; /* held while a turn is taken */
+	_Atomic int left;       /* consumers that have not met what ends it; 0: over */
 };
 
 enum stop { STOP_NO, STOP_DRAIN, STOP_NOW };
@@ -32,9 +41,17 @@ struct stop_order {
 
 struct worker;
 
-/* Starts the thread. The consumer and the order must outlive it. */
-enum status worker_start(struct worker **ret, struct consumer *consumer, int number,
-			 const struct config_process *process, const struct stop_order *stop,
+/* What all workers of the process share; it must outlive them. */
+struct worker_context {
+	const struct config_process *process;
+	struct stop_order stop;
+	struct probation probation;
+};
+
+enum { WORKER_RETRY = 0 }; /* the number of the worker that applies parked rows when they are due; it has no broker */
+
+/* Starts the thread. */
+enum status worker_start(struct worker **ret, struct consumer *consumer, int number, struct worker_context *context,
 			 struct error *err) MUST_USE;
 
 void worker_wake(struct worker *w);
