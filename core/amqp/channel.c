@@ -88,6 +88,7 @@ enum status amqp_session_consume(struct amqp_session *s, const struct amqp_consu
 	enum status st = amqp_session_close_channel(s, err);
 	if (st != ST_OK)
 		return st;
+	s->cancelled = false;
 	s->buffer_bytes = c->buffer_bytes;
 	s->max_body = c->max_body;
 	snprintf(s->consumer_tag, sizeof(s->consumer_tag), "%s", c->consumer_tag ? c->consumer_tag : "");
@@ -126,6 +127,11 @@ enum status amqp_session_cancel(struct amqp_session *s, struct error *err)
 	/* Only sent: cancel-ok comes behind the deliveries that are under way, and the pump reads both. */
 	amqp_basic_cancel_t m = { .consumer_tag = amqp_cstring_bytes(s->consumer_tag) };
 	return link_send(s, AMQP_CHANNEL, AMQP_BASIC_CANCEL_METHOD, &m, err);
+}
+
+bool amqp_session_cancelled(const struct amqp_session *s)
+{
+	return s->cancelled;
 }
 
 enum status amqp_session_ack(struct amqp_session *s, uint32_t epoch, uint64_t tag, bool multiple, struct error *err)

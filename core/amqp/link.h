@@ -31,6 +31,7 @@ struct amqp_session {
 	uint32_t epoch, last_epoch; /* epoch 0: no open channel */
 	size_t buffer_bytes, max_body;
 	char consumer_tag[128];
+	bool cancelled; /* the broker said that it sends nothing more */
 
 	struct held *building; /* its method frame came */
 	bool has_header;       /* and its header frame */

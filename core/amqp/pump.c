@@ -106,7 +106,10 @@ static enum status on_channel_method(struct amqp_session *s, const amqp_method_t
 		amqp_channel_close_ok_t ok = { 0 };
 		return link_send(s, AMQP_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok, err);
 	}
-	default: /* cancel-ok, and what later brokers may add */
+	case AMQP_BASIC_CANCEL_OK_METHOD:
+		s->cancelled = true;
+		return ST_OK;
+	default: /* what later brokers may add */
 		return ST_OK;
 	}
 }

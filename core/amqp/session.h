@@ -73,6 +73,7 @@ enum status amqp_session_close_channel(struct amqp_session *s, struct error *err
 
 /* Stops deliveries, keeps the channel for acks: drain. Never waits; deliveries that are under way still come. */
 enum status amqp_session_cancel(struct amqp_session *s, struct error *err) MUST_USE;
+bool amqp_session_cancelled(const struct amqp_session *s); /* the broker agreed: what it sent is all that comes */
 
 /* Reads what is there, sends heartbeats, never waits. ST_UNAVAILABLE: the connection is gone. ST_REFUSED: the channel
  * is closed by the broker (code: 406, ...), or the consumer was cancelled (code 0, text says so; acks still go out).

@@ -29,6 +29,7 @@ enum {
 	CONTENTION_MAX_MS = 200,
 	CLOSED_MIN_MS = 30 * 1000, /* a fault of the program: a person must act, so look now and then */
 	CLOSED_MAX_MS = 5 * 60 * 1000,
+	CANCEL_PATIENCE_MS = 50,           /* for deliveries that were under way when draining began */
 	RETRY_POLL_MS = 1000,              /* how late a due row may be, at the most */
 	LEASE_SLACK_MS = 30 * 1000,        /* of a parked row, beyond what its attempt may take */
 	PROBATION_STEP_MS = 5,             /* for whoever waits for another consumer's turn */
@@ -87,6 +88,12 @@ static int64_t earlier(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+static bool broker_has_news(const struct worker *w)
+{
+	return w->broker_lost ||
+	       (w->amqp && (amqp_session_peek(w->amqp) || (w->cancelled && amqp_session_cancelled(w->amqp))));
+}
+
 /* Waits for fd, for time, or (fd -1, for_work) for anything that the loop must look at. */
 static int worker_poll(struct worker *w, int fd, short events, int64_t deadline_ms, bool for_work)
 {
@@ -94,7 +101,7 @@ static int worker_poll(struct worker *w, int fd, short events, int64_t deadline_
 	for (;;) {
 		if (must_end(w))
 			return -1;
-		if (for_work && ((w->amqp && amqp_session_peek(w->amqp)) || w->broker_lost || ordered(w) != before))
+		if (for_work && (broker_has_news(w) || ordered(w) != before))
 			return 0;
 		const bool broker = w->amqp && !w->broker_lost;
 		int64_t until = deadline_ms;
@@ -300,7 +307,7 @@ static enum status leave_probation(struct worker *w, struct error *err)
 		if (st != ST_OK)
 			return st;
 	}
-	if (amqp_session_peek(w->amqp) || exact_held(w->exact) > 0)
+	if (!amqp_session_cancelled(w->amqp) || amqp_session_peek(w->amqp) || exact_held(w->exact) > 0)
 		return ST_OK; /* not yet */
 	enum status st = queue_source_attach(w->queue, NULL, err);
 	if (st == ST_OK)
@@ -458,11 +465,20 @@ static bool drained(struct worker *w)
 	if (clock_mono_ms() >= atomic_load(&w->stop->fetch_until_ms))
 		return true;
 	serve_broker(w);
-	const enum exact_result result = exact_turn(w->exact, &err);
-	return result != EXACT_WORKED && result != EXACT_CONTENDED;
+	switch (take_turn(w, &err)) {
+	case EXACT_WORKED:
+	case EXACT_CONTENDED:
+		return false;
+	case EXACT_IDLE:
+		if (w->parked || exact_held(w->exact) > 0 || amqp_session_cancelled(w->amqp))
+			return true;
+		worker_poll(w, -1, 0, clock_mono_ms() + CANCEL_PATIENCE_MS, true);
+		return false;
+	default:
+		return true;
+	}
 }
 
-/* In probation one worker of a consumer consumes, so that at most one delivery of it is out when the process dies. */
 static bool must_wait(struct worker *w)
 {
 	if (!in_probation(w))
