@@ -134,7 +134,8 @@ static enum run failed(struct exact *x, size_t n, const struct owed *owed, struc
 	return fault_in_core_statement(x, n, "undoing claims", err);
 }
 
-/* Ends the flight and reads all that is owed. The first failure decides; row counts of several messages are all noted.
+/* Ends the flight and reads all that is owed; messages: those of one call into the plugin. The first failure decides;
+ * row counts of several messages are all noted.
  */
 static enum run read_flight(struct exact *x, size_t n, size_t messages, struct error *err)
 {
@@ -143,7 +144,7 @@ static enum run read_flight(struct exact *x, size_t n, size_t messages, struct e
 	for (size_t i = 0; i < x->owed_count && st == ST_OK; i++) {
 		struct pg_result result;
 		if ((st = pg_next(x->session, &result, err)) != ST_OK)
-			return fault_in_session(x, st, x->owed[i].item, err);
+			return fault_in_flight(x, n, st, &x->owed[i], err);
 		if (result.kind == PG_SKIPPED)
 			continue;
 		enum run this = decided_against(&x->owed[i]) ? RUN_AGAIN
@@ -289,7 +290,8 @@ enum run apply_set(struct exact *x, size_t n, struct error *err)
 	x->owed_count = 0;
 	enum run run = RUN_COMMITTED;
 	qsort(x->order, won, sizeof(struct item *), x->params.in_order ? by_arrival : by_lock_order);
-	if (won > 1 && x->instance->plugin->descriptor.apply_batch) {
+	const bool together = won > 1 && x->instance->plugin->descriptor.apply_batch;
+	if (together) {
 		run = apply_together(x, won, err);
 	} else {
 		for (size_t i = 0; i < won && run == RUN_COMMITTED; i++)
@@ -299,7 +301,7 @@ enum run apply_set(struct exact *x, size_t n, struct error *err)
 		enum status st = send_rest(x, n, err);
 		if (st != ST_OK)
 			return fault_in_session(x, st, NULL, err);
-		return x->owed_count > 0 ? read_flight(x, n, won, err) : RUN_COMMITTED;
+		return x->owed_count > 0 ? read_flight(x, n, together ? won : 1, err) : RUN_COMMITTED;
 	}
 	/* The plugin stopped us half-way: what was sent must still be read before anything else can be. */
 	if (x->session && x->owed_count > 0) {

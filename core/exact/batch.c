@@ -142,31 +142,28 @@ static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct err
 	return FAULT_POINT("after_claim") ? injected(x, "after_claim", err) : RUN_COMMITTED;
 }
 
-/* Would this commit park too many in a row for one reason? Counts on a copy; the count stands when the commit does. */
+/* Would this commit park too many in a row for one reason? Counts on a copy; the count stands when the commit does.
+ * What a turn sets aside it parks behind all that it applies, so a row is broken by anything that the turn applied. */
 static bool streak_grows_too_long(struct exact *x, size_t n, unsigned *ret_streak, enum park_reason *ret_reason,
 				  const char **ret_sqlstate)
 {
 	unsigned streak = x->streak;
 	enum park_reason reason = x->streak_reason;
 	const char *sqlstate = x->streak_sqlstate;
+	bool applied = x->applied;
 	for (size_t i = 0; i < n; i++) {
 		const struct item *item = x->set[i];
-		if (item->outcome == OUTCOME_APPLIED) {
-			*ret_streak = 0;
-			*ret_reason = reason;
-			*ret_sqlstate = sqlstate;
-			return false;
-		}
+		applied |= item->outcome == OUTCOME_APPLIED;
 		if (item->outcome != OUTCOME_PARKED)
 			continue;
 		streak = item->why.reason == reason && strcmp(item->why.sqlstate, sqlstate) == 0 ? streak + 1 : 1;
 		reason = item->why.reason;
 		sqlstate = item->why.sqlstate;
 	}
-	*ret_streak = streak;
+	*ret_streak = applied ? 0 : streak;
 	*ret_reason = reason;
 	*ret_sqlstate = sqlstate;
-	return streak >= STREAK_MOST;
+	return *ret_streak >= STREAK_MOST;
 }
 
 static const char *first_park_detail(const struct exact *x, size_t n)
@@ -243,6 +240,7 @@ static void settle(struct exact *x, struct item *item, enum outcome outcome)
 			 LOG_STR("status", item->why.retry ? "retry" : "dead"),
 			 LOG_STR("sqlstate", item->why.sqlstate[0] ? item->why.sqlstate : NULL),
 			 LOG_STR("detail", item->why.detail));
+	x->applied |= outcome == OUTCOME_APPLIED;
 	counter_add(&x->params.counters->outcomes[outcome], 1);
 	message_release(&item->d->message);
 	x->source->ops->settle(x->source, item->d, outcome);
@@ -282,6 +280,7 @@ enum exact_result batch_run(struct exact *x, struct error *err)
 	size_t n;
 	bool worked = false, dead = false;
 	x->aside = 0;
+	x->applied = false;
 	while (!(dead && x->params.stop_on_dead) && (n = choose_set(x)) > 0) {
 		const enum run run = run_set(x, n, err);
 		if (run > RUN_SPLIT)

@@ -100,6 +100,15 @@ enum run fault_in_session(struct exact *x, enum status st, struct item *item, st
 	return item ? suspect(item, err) : RUN_ENVIRONMENT;
 }
 
+/* The session ended where this result was due. */
+enum run fault_in_flight(struct exact *x, size_t n, enum status st, const struct owed *owed, struct error *err)
+{
+	const bool plugins = owed->by == OWED_PLUGIN;
+	if (plugins && !owed->item)
+		halve(x, n); /* a message of apply_batch() that ends its session is found in the end */
+	return fault_in_session(x, st, plugins ? owed->item : NULL, err);
+}
+
 static enum run program(struct exact *x, struct fault_kind kind)
 {
 	if ((kind.traits & FAULT_TRAIT_SESSION) && !x->fresh_session_tried) {
@@ -120,7 +129,12 @@ enum run fault_in_plugin_statement(struct exact *x, size_t n, struct item *item,
 	case FAULT_ENVIRONMENT:
 		if (kind.traits & FAULT_TRAIT_CONTENTION)
 			return contended(x, n);
-		return item && (kind.traits & FAULT_TRAIT_OWN) ? suspect(item, err) : RUN_ENVIRONMENT;
+		if (!(kind.traits & FAULT_TRAIT_OWN))
+			return RUN_ENVIRONMENT;
+		if (item)
+			return suspect(item, err);
+		halve(x, n);
+		return RUN_ENVIRONMENT;
 	case FAULT_PROGRAM:
 		return program(x, kind);
 	case FAULT_MESSAGE:

@@ -82,6 +82,7 @@ struct exact {
 	uint32_t doubt_pid; /* the backend that ran it */
 	bool doubt;
 
+	bool applied;    /* something was, in this turn */
 	unsigned streak; /* parked in a row for one reason, with nothing applied between */
 	enum park_reason streak_reason;
 	char streak_sqlstate[6];
@@ -110,6 +111,7 @@ enum run fault_in_row_count(struct exact *x, size_t n, struct item *item, const 
 enum run fault_in_park(struct exact *x, size_t n, struct item *item, struct error *err);
 enum run fault_in_core_statement(struct exact *x, size_t n, const char *what, struct error *err);
 enum run fault_in_session(struct exact *x, enum status st, struct item *item, struct error *err);
+enum run fault_in_flight(struct exact *x, size_t n, enum status st, const struct owed *owed, struct error *err);
 enum run fault_in_claim(struct exact *x, size_t n, struct error *err);
 enum run fault_in_commit(struct exact *x, size_t n, struct error *err);
 /* From now on in this turn the item is one to be parked. */
