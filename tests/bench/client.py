@@ -45,18 +45,12 @@ class Client:
         if match:
             self._peak_mib = int(match[1]) / 1024
 
-    def wait(self, timeout):
-        """Wait for its end, and require exit code 0."""
-        deadline = time.monotonic() + timeout
-        while True:
-            self.look()
-            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-            if pid:
-                break
-            if time.monotonic() > deadline:
-                self.kill()
-                raise RuntimeError(f"{self._name} did not end within {timeout} s:\n{self.output()}")
-            time.sleep(LOOK_S)
+    def ended(self):
+        """Its Cost when it has ended, which must be with exit code 0; else None."""
+        self.look()
+        pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+        if not pid:
+            return None
         self._popen.returncode = os.waitstatus_to_exitcode(status)
         if self._popen.returncode != 0:
             raise RuntimeError(f"{self._name} ended with {self._popen.returncode}:\n{self.output()}")
@@ -65,3 +59,16 @@ class Client:
     def output(self):
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return file.read()[-3000:]
+
+
+def wait_all(clients, timeout):
+    """Wait until all of them have ended; the Cost of each."""
+    costs = {}
+    deadline = time.monotonic() + timeout
+    while True:
+        costs.update({client: cost for client in clients if client not in costs and (cost := client.ended())})
+        if len(costs) == len(clients):
+            return [costs[client] for client in clients]
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"a contender did not end within {timeout} s:\n{clients[-1].output()}")
+        time.sleep(LOOK_S)

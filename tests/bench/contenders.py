@@ -3,6 +3,7 @@ import os
 from dataclasses import dataclass, field
 
 import programs
+from client import wait_all
 from lib import build, config
 
 TEXTBOOK, GO, DRAIN = "textbook Python", "Go, 8 connections", "drain, no database"
@@ -27,7 +28,7 @@ class Contender:
 
     def finish(self, scene, clients, timeout):
         """Wait until all is consumed; the Cost of each process."""
-        return [client.wait(timeout) for client in clients]
+        return wait_all(clients, timeout)
 
 
 class Peer(Contender):
@@ -54,7 +55,7 @@ class Effectd(Contender):
         daemon, = clients
         scene.wait_drained(daemon)
         daemon.terminate()
-        return [daemon.wait(timeout)]
+        return wait_all(clients, timeout)
 
 
 def start_daemon(scene, plugins, **settings):

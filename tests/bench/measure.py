@@ -5,7 +5,7 @@ from statistics import quantiles
 
 import contenders
 import cpu
-import programs
+from client import wait_all
 from lib import build, orders
 from stage import DUPLICATE_EVERY, PATIENCE_S, deliveries
 
@@ -88,7 +88,7 @@ def memory_mib(stage, order_count):
         daemon = contenders.start_daemon(scene, plugins, workers=2, batch_max=100)
         scene.wait_drained(daemon)
         daemon.terminate()
-        cost = daemon.wait(PATIENCE_S)
+        cost, = wait_all([daemon], PATIENCE_S)
         _require_effects(scene, order_count)
     return cost.peak_mib
 

@@ -11,7 +11,7 @@ from array import array
 
 import cpu
 import programs
-from client import Client
+from client import Client, wait_all
 from lib import build, config, orders
 from lib.daemon import effectd
 from lib.postgres import Postgres
@@ -128,17 +128,20 @@ class Scene:
         self._clients.append(client)
         return client
 
+    def _run(self, argv):
+        wait_all([self.start(argv)], PATIENCE_S)
+
     def publish(self, order_count):
         """Fill every queue, then wait until the servers have nothing left to do."""
         for queue in self.queues:
-            self.start([programs.PUBLISH, queue, order_count, DUPLICATE_EVERY]).wait(PATIENCE_S)
+            self._run([programs.PUBLISH, queue, order_count, DUPLICATE_EVERY])
         self.database.execute("CHECKPOINT")
         self.stage.wait_idle()
 
     def publish_paced(self, order_count, rate):
         """Fill the queue at rate messages a second; when each order was published, in microseconds since 1970."""
         file = os.path.join(self.folder, "times")
-        self.start([programs.PUBLISH, self.queues[0], order_count, DUPLICATE_EVERY, rate, file]).wait(PATIENCE_S)
+        self._run([programs.PUBLISH, self.queues[0], order_count, DUPLICATE_EVERY, rate, file])
         times = array("q")
         with open(file, "rb") as data:
             times.frombytes(data.read())
