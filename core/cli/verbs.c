@@ -6,6 +6,11 @@ static const struct cli_option run_options[] = {
 	{ NULL, NULL, NULL },
 };
 
+static const struct cli_option check_options[] = {
+	{ "live", NULL, "connect, prepare and describe every statement, look at queues and schema" },
+	{ NULL, NULL, NULL },
+};
+
 static const struct cli_option config_options[] = {
 	{ "markdown", NULL, "default: as the tables of docs/configuration.md" },
 	{ NULL, NULL, NULL },
@@ -36,8 +41,8 @@ const struct verb verbs[] = {
 			"  effectd migrate up                    apply what is missing; safe to run twice or at once\n"
 			"  effectd migrate print | less          the SQL of what is missing, to read or run by hand\n"
 			"\n"
-			"Connects with owner_conninfo where the database has one; its password comes from there,\n"
-			"from passfile or ~/.pgpass, never from password_file.\n",
+			"Connects with owner_conninfo where the database has one. password_file is not used then:\n"
+			"it is the other role's; give this one a passfile= or ~/.pgpass.\n",
 		.options = migrate_options,
 		.run = cmd_migrate,
 	},
@@ -52,6 +57,19 @@ const struct verb verbs[] = {
 			    "\n"
 			    "Each file is loaded and checked as the daemon does it. Exit code 1: one was refused.\n",
 		.run = cmd_plugin,
+	},
+	{
+		.name = "check",
+		.arguments = "",
+		.help = "find every mistake in configuration and plugins; --live: ask the servers too",
+		.examples =
+			"  effectd check                           before a start or a reload\n"
+			"  effectd check --live                    before the first start, and after a change of SQL\n"
+			"  effectd check --json | jq -r '.problems[].text'\n"
+			"\n"
+			"Problems go to stderr as file:line: [section] key: text. Nothing is changed anywhere.\n",
+		.options = check_options,
+		.run = cmd_check,
 	},
 	{
 		.name = "config",

@@ -61,15 +61,11 @@ static const struct config_kind *parse_title(struct loader *l, struct config_pla
 		return NULL;
 	if (!text_is_name(name)) {
 		/* Two names that differ only in case would be taken for one by people. */
-		if (strpbrk(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-			loader_problem(l, place, NULL, NULL, "the name %s has capital letters: names have none",
-				       loader_quote(name, name_len).text);
-		else
-			loader_problem(l, place, NULL, NULL,
-				       "the name %s (%zu bytes) must begin with a letter a-z and go on with a-z, 0-9, "
-				       "_ and -, "
-				       "63 at the most",
-				       loader_quote(name, name_len).text, name_len);
+		const bool capitals = strpbrk(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+		loader_problem(l, place, NULL, NULL, "the name in [%s] (%zu bytes) %s", loader_quote(title, len).text,
+			       name_len,
+			       capitals ? "has capital letters: names have none"
+					: "must begin with a-z and go on with a-z, 0-9, _ and -, at most 63 of them");
 		return NULL;
 	}
 	*ret_name = name;
@@ -97,7 +93,8 @@ struct section *section_begin(struct loader *l, struct config_place place, const
 		if (s->place.file == place.file)
 			loader_problem(l, place, NULL, NULL, "the section [%s] stands in this file already, in line %d",
 				       copy, s->place.line);
-		s->place = place;
+		else
+			s->place = place;
 		return s;
 	}
 	if (p->section_count == SECTIONS_MAX) {

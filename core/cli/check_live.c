@@ -1,0 +1,217 @@
+/* check --live: what only the servers know. Nothing is changed anywhere: sessions are opened as a worker opens them,
+ * statements are prepared and described but not executed, queues are looked at. */
+#include "amqp/session.h"
+#include "cli/check.h"
+#include "pg/migrate.h"
+#include "plugin/instance.h"
+#include "run/params.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char server_sql[] = "SELECT current_setting('server_version'), current_database()";
+
+/* What the app role must be allowed to, as a worker uses it. */
+static const char privileges_sql[] = "SELECT t.name || ' ' || p.privilege"
+				     "  FROM (VALUES ('effectd.processed_messages', '{SELECT,INSERT,DELETE}'::text[]),"
+				     "               ('effectd.parked_messages', '{SELECT,INSERT,UPDATE,DELETE}'),"
+				     "               ('effectd.outbox', '{SELECT,INSERT}')) AS t (name, privileges),"
+				     "       unnest(t.privileges) AS p (privilege)"
+				     " WHERE NOT has_table_privilege(t.name, p.privilege)"
+				     " ORDER BY 1";
+
+struct subject {
+	char section[80]; /* consumer:loyalty */
+	char title[80];   /* consumer loyalty, for facts */
+	struct config_place place;
+};
+
+static struct subject subject_of(const char *kind, const char *name, struct config_place place)
+{
+	struct subject s = { .place = place };
+	snprintf(s.section, sizeof(s.section), "%s:%s", kind, name);
+	snprintf(s.title, sizeof(s.title), "%s %s", kind, name);
+	return s;
+}
+
+/* key NULL: of the section. */
+static void report_error(struct check *c, const struct subject *s, struct config_place place, const char *key,
+			 const struct error *err)
+{
+	if (err->sqlstate[0])
+		check_problem(c, cli_exit_code(err), place, s->section, key, "%s (SQLSTATE %s)", err->text,
+			      err->sqlstate);
+	else
+		check_problem(c, cli_exit_code(err), place, s->section, key, "%s", err->text);
+}
+
+/* --- databases --- */
+
+static enum status check_privileges(struct check *c, const struct subject *s, struct pg_session *session,
+				    struct error *err)
+{
+	struct pg_result result;
+	enum status st = pg_query(session, privileges_sql, NULL, 0, &result, err);
+	for (int row = 0; st == ST_OK && row < result.rows; row++) {
+		int len = 0;
+		const char *what = pg_value(&result, row, 0, &len);
+		check_problem(c, EXIT_PERMISSION, s->place, s->section, NULL,
+			      "the role is not allowed: %.*s (sql/roles.sql makes roles that are)", len,
+			      what ? what : "");
+	}
+	return st;
+}
+
+static enum status tell_server(struct check *c, const struct subject *s, const struct config_database *config,
+			       struct pg_session *session, struct error *err)
+{
+	struct pg_result result;
+	enum status st = pg_query(session, server_sql, NULL, 0, &result, err);
+	if (st != ST_OK)
+		return st;
+	int version_len, name_len;
+	const char *version = pg_value(&result, 0, 0, &version_len), *name = pg_value(&result, 0, 1, &name_len);
+	check_fact(c, s->title, "PostgreSQL %.*s, database %.*s, schema effectd fits, %s", version_len, version,
+		   name_len, name,
+		   config->allow_unsafe_durability ? "durability not asked for (allow_unsafe_durability)"
+						   : "what is committed is durable on this server");
+	return ST_OK;
+}
+
+/* A session fit to prepare statements on, or NULL: reported. */
+static struct pg_session *open_database(struct check *c, const struct config_database *config)
+{
+	const struct subject s = subject_of("database", config->name, config->place);
+	struct error err = { 0 };
+	struct pg_session *session = NULL;
+	struct pg_params params;
+	params_of_database(config, &c->config->process, "effectd/check", &params);
+	enum status st = pg_session_open(&session, &params, &wait_alone, &err);
+	if (st == ST_OK)
+		st = migrate_require(session, &err);
+	if (st == ST_OK)
+		st = check_privileges(c, &s, session, &err);
+	if (st == ST_OK)
+		st = tell_server(c, &s, config, session, &err);
+	if (st == ST_OK)
+		return session;
+	report_error(c, &s, s.place, NULL, &err);
+	pg_session_destroy(session);
+	return NULL;
+}
+
+/* --- plugins --- */
+
+static void destroy_instance(struct plugin_instance **p)
+{
+	plugin_instance_destroy(*p);
+}
+
+static void tell_guarantee(struct check *c, const struct subject *s, const struct config_consumer *config,
+			   const struct plugin_instance *instance)
+{
+	if (config->database->allow_unsafe_durability)
+		check_fact(c, s->title,
+			   "no guarantee: allow_unsafe_durability lets the server lose what was acknowledged");
+	else if (instance->claim == EFFECTD_CLAIM_NONE)
+		check_fact(c, s->title, "no claims: the plugin's deciding statement tells duplicates");
+	else if (config->retention_ms < 0)
+		check_fact(c, s->title, "each key's effect commits at most once, for good");
+	else
+		check_fact(c, s->title, "each key's effect commits at most once within its window of %.4g days",
+			   (double)config->retention_ms / (24.0 * 60 * 60 * 1000));
+}
+
+static void check_statements(struct check *c, const struct check_consumer *consumer, struct pg_session *session)
+{
+	const struct config_consumer *config = consumer->config;
+	const struct subject s = subject_of("consumer", config->name, config->place);
+	struct error err = { 0 };
+	CLEANUP(destroy_instance) struct plugin_instance *instance = NULL;
+	AUTOFREE struct plugin_setting *settings = params_of_plugin(config);
+	enum status st = settings ? plugin_instance_create(&instance, consumer->plugin, config->name, settings,
+							   config->settings.count, &err)
+				  : error_oom(&err);
+	if (st != ST_OK) {
+		report_error(c, &s, config->plugin_place, "plugin", &err);
+		return;
+	}
+	size_t bad = 0;
+	st = plugin_instance_prepare(instance, session, &bad, &err);
+	if (st == ST_REFUSED) { /* whatever the SQLSTATE: the plugin and this database do not fit */
+		check_problem(c, EXIT_CONFIGURATION, config->plugin_place, s.section, "plugin",
+			      "statement %s: %s (SQLSTATE %s)", instance->statements[bad].name, err.text, err.sqlstate);
+		return;
+	}
+	if (st != ST_OK) {
+		report_error(c, &s, config->plugin_place, "plugin", &err);
+		return;
+	}
+	check_fact(c, s.title, "plugin %s %s, %zu statements prepared and described", config->plugin,
+		   consumer->plugin->descriptor.version ? consumer->plugin->descriptor.version : "",
+		   instance->statement_count);
+	tell_guarantee(c, &s, config, instance);
+}
+
+static void check_database(struct check *c, const struct config_database *config)
+{
+	struct pg_session *session = NULL;
+	for (size_t i = 0; i < c->config->consumer_count; i++) {
+		const struct check_consumer *consumer = &c->consumers[i];
+		if (consumer->config->database != config)
+			continue;
+		if (!session && !(session = open_database(c, config)))
+			return;
+		if (consumer->plugin)
+			check_statements(c, consumer, session);
+	}
+	pg_session_destroy(session);
+}
+
+/* --- brokers --- */
+
+static void check_queue(struct check *c, const struct config_consumer *config, struct amqp_session *session)
+{
+	const struct subject s = subject_of("consumer", config->name, config->place);
+	struct error err = { 0 };
+	uint32_t ready = 0;
+	enum status st = amqp_session_ready(session, config->queue, &ready, &err);
+	if (st == ST_OK)
+		check_fact(c, s.title, "queue %s has %u messages ready; its arguments and policies are not known",
+			   config->queue, (unsigned)ready);
+	else if (st == ST_REFUSED && err.code == 404 && config->declare == DECLARE_YES)
+		check_fact(c, s.title, "queue %s does not exist yet: it will be made (declare = yes)", config->queue);
+	else
+		report_error(c, &s, config->place, "queue", &err);
+}
+
+static void check_broker(struct check *c, const struct config_broker *config)
+{
+	const struct subject s = subject_of("broker", config->name, config->place);
+	struct error err = { 0 };
+	struct amqp_session *session = NULL;
+	struct amqp_params params;
+	for (size_t i = 0; i < c->config->consumer_count; i++) {
+		const struct config_consumer *consumer = c->consumers[i].config;
+		if (consumer->broker != config)
+			continue;
+		params_of_broker(config, "effectd/check", &params);
+		if (!session && amqp_session_open(&session, &params, &wait_alone, &err) != ST_OK) {
+			/* 403: user or password, 530: virtual host */
+			check_problem(c, err.code == 403 || err.code == 530 ? EXIT_PERMISSION : cli_exit_code(&err),
+				      s.place, s.section, NULL, "%s", err.text);
+			return;
+		}
+		check_queue(c, consumer, session);
+	}
+	if (session)
+		check_fact(c, s.title, "logged in");
+	amqp_session_destroy(session);
+}
+
+void check_live(struct check *c)
+{
+	for (size_t i = 0; i < c->config->database_count; i++)
+		check_database(c, &c->config->databases[i]);
+	for (size_t i = 0; i < c->config->broker_count; i++)
+		check_broker(c, &c->config->brokers[i]);
+}

@@ -1,0 +1,192 @@
+/* effectd check: the configuration and the plugins, every problem in one run; with --live also what the servers say. */
+#include "cli/check.h"
+#include "run/params.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- what was found --- */
+
+static json_t *optional_text(const char *text)
+{
+	return text ? json_string(text) : json_null();
+}
+
+static void add_problem(struct check *c, int exit_code, const struct config_problem *p)
+{
+	c->problems++;
+	/* sysexits' numbers happen to rise with gravity: unavailable, permission, configuration */
+	if (exit_code > c->exit_code)
+		c->exit_code = exit_code;
+	if (!c->problem_list) {
+		config_report_stderr(NULL, p);
+		return;
+	}
+	json_array_append_new(c->problem_list, json_pack("{so si so so ss}", "file", optional_text(p->place.file),
+							 "line", p->place.line, "section", optional_text(p->section),
+							 "key", optional_text(p->key), "text", p->text));
+}
+
+void check_report(void *arg, const struct config_problem *problem)
+{
+	add_problem(arg, EXIT_CONFIGURATION, problem);
+}
+
+void check_problem(struct check *c, int exit_code, struct config_place place, const char *section, const char *key,
+		   const char *fmt, ...)
+{
+	char text[2048];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	add_problem(c, exit_code, &(struct config_problem){ place, section, key, text });
+}
+
+void check_fact(struct check *c, const char *subject, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (c->fact_list)
+		json_array_append_new(c->fact_list, json_pack("{ss ss}", "subject", subject, "text", text));
+	else
+		printf("%s: %s\n", subject, text);
+}
+
+/* --- plugins --- */
+
+struct settings_report {
+	struct check *check;
+	const struct config_consumer *consumer;
+	const char *section;
+};
+
+static void report_setting(void *arg, const struct plugin_setting *setting, const char *text)
+{
+	const struct settings_report *r = arg;
+	char key[160];
+	if (!setting) {
+		check_problem(r->check, EXIT_CONFIGURATION, r->consumer->place, r->section, NULL, "%s", text);
+		return;
+	}
+	snprintf(key, sizeof(key), "plugin.%s", setting->name);
+	check_problem(r->check, EXIT_CONFIGURATION, (struct config_place){ setting->file, setting->line }, r->section,
+		      key, "%s", text);
+}
+
+static void check_plugin(struct check *c, struct check_consumer *consumer)
+{
+	const struct config_consumer *config = consumer->config;
+	const struct plugin *plugin = NULL;
+	struct error err = { 0 };
+	char section[80];
+	snprintf(section, sizeof(section), "consumer:%s", config->name);
+	enum status st = plugin_load(&plugin, c->config->process.plugin_dir, config->plugin, &err);
+	if (st == ST_OK)
+		st = plugin_check_consumer(plugin, config->name, &err);
+	if (st != ST_OK) {
+		check_problem(c, cli_exit_code(&err), config->plugin_place, section, "plugin", "%s", err.text);
+		return;
+	}
+	AUTOFREE struct plugin_setting *settings = params_of_plugin(config);
+	if (!settings) {
+		check_problem(c, EXIT_INTERNAL, config->place, section, NULL, "out of memory");
+		return;
+	}
+	struct settings_report report = { c, config, section };
+	if (plugin_check_settings(plugin, settings, config->settings.count, report_setting, &report) == 0)
+		consumer->plugin = plugin;
+}
+
+static void check_plugins(struct check *c)
+{
+	for (size_t i = 0; i < c->config->consumer_count; i++) {
+		c->consumers[i].config = &c->config->consumers[i];
+		check_plugin(c, &c->consumers[i]);
+	}
+	if (c->config->consumer_count == 0 && c->config->relay_count == 0)
+		check_problem(c, EXIT_CONFIGURATION, (struct config_place){ c->cli->config_file, 0 }, NULL, NULL,
+			      "there is no [consumer:NAME] section: nothing would run");
+}
+
+/* --- the end --- */
+
+static int print_json(const struct check *c)
+{
+	struct buffer out = { 0 };
+	json_t *all = json_pack("{sI sO sO}", "problem_count", (json_int_t)c->problems, "problems", c->problem_list,
+				"facts", c->fact_list);
+	AUTOFREE char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
+	json_decref(all);
+	if (!text) {
+		cli_message(c->cli, "out of memory");
+		return EXIT_INTERNAL;
+	}
+	buffer_printf(&out, "%s\n", text);
+	return cli_print(c->cli, &out);
+}
+
+static int conclude(const struct check *c, bool live)
+{
+	if (c->problem_list) {
+		const int rc = print_json(c);
+		return rc != EXIT_FINE ? rc : c->exit_code;
+	}
+	fflush(stdout); /* facts come before the last word */
+	if (c->problems > 0) {
+		fprintf(stderr, "%zu %s\n", c->problems, c->problems == 1 ? "problem" : "problems");
+		return c->exit_code;
+	}
+	struct buffer out = { 0 };
+	const struct config *config = c->config;
+	size_t workers = 0;
+	for (size_t i = 0; i < config->consumer_count; i++)
+		workers += (size_t)config->consumers[i].workers;
+	buffer_printf(&out, "%s fine: %zu %s, %zu %s, %zu %s, %zu %s\n",
+		      live ? "configuration and servers are" : "configuration is", config->consumer_count,
+		      config->consumer_count == 1 ? "consumer" : "consumers", workers,
+		      workers == 1 ? "worker" : "workers", config->broker_count,
+		      config->broker_count == 1 ? "broker" : "brokers", config->database_count,
+		      config->database_count == 1 ? "database" : "databases");
+	return cli_print(c->cli, &out);
+}
+
+static int check(struct check *c, bool live)
+{
+	struct config *config = NULL;
+	const enum status st = config_load(&config, c->cli->config_file, check_report, c);
+	if (st == ST_INTERNAL)
+		return EXIT_INTERNAL;
+	if (st != ST_OK)
+		return conclude(c, live);
+	c->config = config;
+	AUTOFREE struct check_consumer *consumers = calloc(config->consumer_count + 1, sizeof(*consumers));
+	c->consumers = consumers;
+	int rc = EXIT_INTERNAL;
+	if (consumers) {
+		check_plugins(c);
+		if (live)
+			check_live(c);
+		rc = conclude(c, live);
+	}
+	config_destroy(config);
+	return rc;
+}
+
+int cmd_check(struct cli *cli, int argc, char **argv)
+{
+	if (argc > 0)
+		return cli_usage_error(cli, "unexpected argument %s: the configuration is named by -c FILE", argv[0]);
+	struct check c = { .cli = cli };
+	if (cli->json) {
+		c.problem_list = json_array();
+		c.fact_list = json_array();
+	}
+	const int rc = check(&c, cli_option_given(cli, "live"));
+	json_decref(c.problem_list);
+	json_decref(c.fact_list);
+	return rc;
+}
