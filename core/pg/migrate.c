@@ -16,6 +16,8 @@ static const char applied_sql[] = "SELECT version::pg_catalog.int8, oldest_runna
 				  " FROM effectd.schema_version ORDER BY version";
 static const char insert_sql[] = "INSERT INTO effectd.schema_version (version, name, checksum, oldest_runnable)"
 				 " VALUES ($1, $2, $3, $4)";
+static const char by_hand_sql[] = "INSERT INTO effectd.schema_version (version, name, checksum, oldest_runnable)\n"
+				  "\tVALUES (%d, '%s', '%s', %d);\n"; /* no data: our own file names and checksums */
 enum { VERSION, OLDEST_RUNNABLE, CHECKSUM, NAME };
 
 struct applied {
@@ -234,4 +236,12 @@ enum status migrate_up(struct pg_session *s, void (*applied)(void *arg, const st
 			*err = e;
 	}
 	return st == ST_OK ? pg_query(s, unlock_sql, NULL, 0, NULL, err) : st;
+}
+
+void migrate_print(const struct migration *m, struct buffer *out)
+{
+	buffer_puts(out, m->outside_transaction ? "" : "BEGIN;\n");
+	buffer_puts(out, m->sql);
+	buffer_printf(out, by_hand_sql, m->version, m->name, m->checksum, m->oldest_runnable);
+	buffer_puts(out, m->outside_transaction ? "" : "COMMIT;\n");
 }

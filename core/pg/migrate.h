@@ -3,6 +3,7 @@
 #ifndef PG_MIGRATE_H
 #define PG_MIGRATE_H
 
+#include "base/buffer.h"
 #include "pg/session.h"
 
 /* One migration. Compiled in from sql/ by meson, so that a binary and its schema cannot drift apart. */
@@ -37,5 +38,8 @@ enum status migrate_status(struct pg_session *s,
  * failure the session must be destroyed: it may hold the lock and an open transaction. */
 enum status migrate_up(struct pg_session *s, void (*applied)(void *arg, const struct migration *m, int64_t took_ms),
 		       void *arg, struct error *err) MUST_USE;
+
+/* The migration as a script that does by hand what migrate_up() does, remembering it included. */
+void migrate_print(const struct migration *m, struct buffer *out);
 
 #endif

@@ -1,0 +1,196 @@
+/* effectd migrate: the schema's versions in every database of the configuration. */
+#include "cli/cli.h"
+#include "pg/migrate.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const state_names[] = {
+	[MIGRATION_APPLIED] = "applied",
+	[MIGRATION_PENDING] = "pending",
+	[MIGRATION_CHANGED] = "changed", /* its file is not the one that was applied */
+	[MIGRATION_UNKNOWN] = "unknown", /* of a newer effectd */
+};
+
+/* What one command gathers over the databases: text, or with --json objects. */
+struct report {
+	const struct cli *cli;
+	const char *database;
+	struct buffer text;
+	json_t *json; /* NULL without --json */
+	size_t lines; /* of this database */
+};
+
+static void add_status(void *arg, int version, const char *name, enum migration_state state)
+{
+	struct report *r = arg;
+	r->lines++;
+	if (r->json)
+		json_array_append_new(r->json, json_pack("{s:s, s:i, s:s, s:s}", "database", r->database, "version",
+							 version, "name", name, "state", state_names[state]));
+	else
+		buffer_printf(&r->text, "%-16s %-32s %s\n", r->database, name, state_names[state]);
+}
+
+/* Told at once: a later migration may take an hour, or fail. */
+static void add_applied(void *arg, const struct migration *m, int64_t took_ms)
+{
+	struct report *r = arg;
+	r->lines++;
+	if (r->json) {
+		json_array_append_new(r->json, json_pack("{s:s, s:i, s:s, s:I}", "database", r->database, "version",
+							 m->version, "name", m->name, "took_ms", (json_int_t)took_ms));
+		return;
+	}
+	printf("%s: applied %s in %" PRId64 " ms\n", r->database, m->name, took_ms);
+	fflush(stdout);
+}
+
+static void add_pending_sql(void *arg, int version, const char *name, enum migration_state state)
+{
+	struct report *r = arg;
+	for (size_t i = 0; i < migration_count && state == MIGRATION_PENDING; i++)
+		if (migrations[i].version == version) {
+			r->lines++;
+			buffer_printf(&r->text, "-- database %s: %s.sql\n", r->database, name);
+			migrate_print(&migrations[i], &r->text);
+		}
+}
+
+static enum status show_status(struct pg_session *s, struct report *r, struct error *err)
+{
+	return migrate_status(s, add_status, r, err);
+}
+
+static enum status apply_pending(struct pg_session *s, struct report *r, struct error *err)
+{
+	enum status st = migrate_up(s, add_applied, r, err);
+	if (st == ST_OK && r->lines == 0)
+		cli_message(r->cli, "%s: up to date", r->database);
+	return st;
+}
+
+static enum status print_pending(struct pg_session *s, struct report *r, struct error *err)
+{
+	enum status st = migrate_status(s, add_pending_sql, r, err);
+	if (st == ST_OK && r->lines == 0)
+		cli_message(r->cli, "%s: nothing is pending", r->database);
+	return st;
+}
+
+static const struct action {
+	const char *name;
+	enum status (*run)(struct pg_session *s, struct report *r, struct error *err);
+} actions[] = {
+	{ "status", show_status }, /* without a word: it changes nothing */
+	{ "up", apply_pending },
+	{ "print", print_pending },
+};
+
+static const struct action *find_action(int argc, char **argv)
+{
+	for (size_t i = 0; i < ARRAY_LEN(actions); i++)
+		if (argc == 0 || strcmp(argv[0], actions[i].name) == 0)
+			return &actions[i];
+	return NULL;
+}
+
+/* No statement_timeout: an index may take its time. But a migration that queues for a lock makes everybody behind it
+ * queue too, so it gives up as early as the daemon would. */
+static struct pg_params owner_params(const struct config_database *database)
+{
+	return (struct pg_params){
+		.conninfo = database->owner_conninfo ? database->owner_conninfo : database->conninfo,
+		.password = database->owner_conninfo ? NULL : database->password, /* another role's */
+		.application_name = "effectd/migrate",
+		.lock_timeout_ms = database->lock_timeout_ms,
+		.allow_unsafe_durability = database->allow_unsafe_durability,
+	};
+}
+
+static enum status run_on(const struct config_database *database, const struct action *action, struct report *r,
+			  struct error *err)
+{
+	const struct pg_params params = owner_params(database);
+	struct pg_session *s = NULL;
+	r->database = database->name;
+	r->lines = 0;
+	enum status st = pg_session_open(&s, &params, &wait_alone, err);
+	if (st == ST_OK)
+		st = action->run(s, r, err);
+	pg_session_destroy(s);
+	if (st != ST_OK)
+		error_wrap(err, "database %s", database->name);
+	return st;
+}
+
+static int print_all(const struct cli *cli)
+{
+	struct buffer out = { 0 };
+	for (size_t i = 0; i < migration_count; i++) {
+		buffer_printf(&out, "-- %s.sql\n", migrations[i].name);
+		migrate_print(&migrations[i], &out);
+	}
+	return cli_print(cli, &out);
+}
+
+/* What was gathered is printed also when a later database failed. */
+static int print_report(const struct cli *cli, struct report *r)
+{
+	if (r->json) {
+		AUTOFREE char *text = json_dumps(r->json, JSON_INDENT(2));
+		buffer_printf(&r->text, "%s\n", text ? text : "[]");
+		json_decref(r->json);
+	}
+	return cli_print(cli, &r->text);
+}
+
+static int run_action(struct cli *cli, const struct action *action, const struct config *config)
+{
+	const char *only = cli_option_value(cli, "database", 0);
+	struct report r = { .cli = cli, .json = cli->json ? json_array() : NULL };
+	struct error err = { 0 };
+	enum status st = ST_OK;
+	bool found = !only;
+	if (action->run == show_status && !r.json)
+		buffer_printf(&r.text, "%-16s %-32s %s\n", "DATABASE", "MIGRATION", "STATE");
+	for (size_t i = 0; i < config->database_count && st == ST_OK; i++) {
+		if (only && strcmp(only, config->databases[i].name) != 0)
+			continue;
+		found = true;
+		st = run_on(&config->databases[i], action, &r, &err);
+	}
+	const int printed = print_report(cli, &r);
+	if (!found)
+		return cli_usage_error(cli, "the configuration has no [database:%s]", only);
+	return st == ST_OK ? printed : cli_failure(cli, &err);
+}
+
+int cmd_migrate(struct cli *cli, int argc, char **argv)
+{
+	const struct action *action = find_action(argc, argv);
+	if (!action)
+		return cli_usage_error(cli, "it cannot %s: status, up or print", argv[0]);
+	if (argc > 1)
+		return cli_usage_error(cli, "one word is enough: %s", action->name);
+	if (cli->json && action->run == print_pending)
+		return cli_usage_error(cli, "print gives SQL, not JSON");
+	if (cli_option_given(cli, "all") && action->run != print_pending)
+		return cli_usage_error(cli, "--all goes with print");
+	if (cli_option_given(cli, "all"))
+		return print_all(cli);
+
+	struct config *config;
+	int rc = cli_load_config(cli, &config);
+	if (rc != EXIT_FINE)
+		return rc;
+	if (config->database_count == 0) {
+		cli_message(cli, "the configuration has no [database:NAME]: add one with its conninfo");
+		rc = EXIT_CONFIGURATION;
+	} else {
+		rc = run_action(cli, action, config);
+	}
+	config_destroy(config);
+	return rc;
+}
