@@ -1,0 +1,68 @@
+/* Inside a worker: what its files share. Nothing outside core/run includes this. */
+#ifndef RUN_LOOP_H
+#define RUN_LOOP_H
+
+#include "amqp/session.h"
+#include "base/clock.h"
+#include "base/wait.h"
+#include "exact/exact.h"
+#include "run/worker.h"
+#include "source/parked.h"
+#include "source/queue.h"
+
+struct worker {
+	struct waiter waiter; /* must be first */
+	struct consumer *consumer;
+	const struct config_process *process;
+	const struct stop_order *stop;
+	struct probation *probation;
+	int number;
+	pthread_t thread;
+	int wake_fd;
+	char name[128]; /* effectd/CONSUMER/NUMBER: what the servers show */
+
+	struct plugin_instance *instance;
+	struct exact *exact;
+	struct queue_source *queue;   /* or */
+	struct parked_source *parked; /* the retry worker's */
+	struct pg_session *pg;
+	struct amqp_session *amqp;
+	bool broker_lost; /* the session failed while something else was waited for */
+	struct error broker_error;
+	bool cancelled; /* the broker was asked to send nothing more */
+	bool careful;   /* it consumes one delivery at a time */
+	bool must_test; /* it gave everything back since PostgreSQL failed: a write must succeed before it consumes */
+	int64_t started_ms;
+
+	struct backoff pg_backoff, amqp_backoff, contention;
+	int64_t held_since_ms; /* deliveries are held because PostgreSQL is away; 0: they are not */
+};
+
+/* wait.c: the one place where the thread waits. */
+enum stop worker_ordered(const struct worker *w);
+bool worker_must_end(const struct worker *w); /* nothing is waited for any longer */
+void worker_serve_broker(struct worker *w);
+/* Waits for fd (or -1), for time, or with for_work for anything that the loop must look at. As a waiter's wait(). */
+int worker_poll(struct worker *w, int fd, short events, int64_t deadline_ms, bool for_work);
+int worker_wait(struct waiter *self, int fd, short events, int64_t deadline_ms);
+void worker_pause(struct worker *w, int64_t ms); /* time passes, the broker is served; draining ends it */
+
+/* peers.c: the two connections. False: not now; it has waited already. */
+bool worker_have_database(struct worker *w);
+bool worker_have_broker(struct worker *w);
+void worker_lose_database(struct worker *w);
+void worker_leave_broker(struct worker *w);
+bool worker_is_program_fault(enum status st, const struct error *err);
+
+/* closure.c: a consumer that must not go on, and probation. */
+void worker_close_consumer(struct worker *w, bool for_good, const struct error *err);
+bool worker_consumer_is_closed(const struct worker *w);
+bool worker_in_probation(const struct worker *w);
+void worker_meet(struct worker *w); /* this consumer needs probation no longer */
+
+static inline int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+#endif
