@@ -82,8 +82,7 @@ bool worker_have_database(struct worker *w)
 		w->must_test = false;
 		if (w->pg_backoff.failures > 0)
 			log_info("database_is_back", LOG_INT("failures", w->pg_backoff.failures));
-		backoff_reset(&w->pg_backoff);
-		return true;
+		return true; /* the backoff goes on until a turn worked: a session may die of each batch */
 	}
 	if (st == ST_STOPPED)
 		return false;

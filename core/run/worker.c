@@ -29,8 +29,7 @@ static void hold(struct worker *w, const struct error *err)
 	if (w->held_since_ms == 0)
 		w->held_since_ms = now;
 	log_warn("batch_rolled_back", LOG_ERR(err), LOG_INT("held", exact_held(w->exact)));
-	if (!exact_session_lost(w->exact))
-		worker_pause(w, backoff_next_ms(&w->pg_backoff));
+	worker_pause(w, backoff_next_ms(&w->pg_backoff));
 }
 
 static bool held_too_long(const struct worker *w)
@@ -98,6 +97,7 @@ static void turn(struct worker *w)
 	worker_serve_broker(w);
 	switch (take_turn(w, &err)) {
 	case EXACT_IDLE:
+		backoff_reset(&w->pg_backoff);
 		wait_for_work(w);
 		return;
 	case EXACT_WORKED:
