@@ -1,6 +1,7 @@
 /* The second flight: the plugin's statements for every claim that was won, parked rows, claims taken back. Every result
  * is read and every row count checked here, before COMMIT is sent: a COMMIT behind an unread UPDATE 0 would keep the
  * claim without its effect. */
+#include "base/clock.h"
 #include "base/fault.h"
 #include "exact/heart.h"
 #include <stdio.h>
@@ -172,7 +173,9 @@ static enum run ask_first(struct exact *x, struct item *item, const struct plugi
 	if (st != ST_OK)
 		return fault_in_session(x, st, NULL, err);
 	x->owed[x->owed_count - 1].more = false;
+	const int64_t start_us = clock_mono_us();
 	enum run run = read_flight(x, 1, 1, err);
+	x->asked_us += clock_mono_us() - start_us;
 	x->owed_count = 0;
 	*op = item->outcome == OUTCOME_APPLIED ? first->next : NULL;
 	return run;
@@ -291,12 +294,15 @@ enum run apply_set(struct exact *x, size_t n, struct error *err)
 	enum run run = RUN_COMMITTED;
 	qsort(x->order, won, sizeof(struct item *), x->params.in_order ? by_arrival : by_lock_order);
 	const bool together = won > 1 && x->instance->plugin->descriptor.apply_batch;
+	const int64_t start_us = won > 0 ? clock_mono_us() : 0;
 	if (together) {
 		run = apply_together(x, won, err);
 	} else {
 		for (size_t i = 0; i < won && run == RUN_COMMITTED; i++)
 			run = apply_one(x, n, x->order[i], err);
 	}
+	if (won > 0)
+		observe_plugin(x, won, clock_mono_us() - start_us - x->asked_us);
 	if (run == RUN_COMMITTED) {
 		enum status st = send_rest(x, n, err);
 		if (st != ST_OK)

@@ -120,6 +120,7 @@ static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct err
 {
 	if (FAULT_POINT("before_claim"))
 		return injected(x, "before_claim", err);
+	observe_begin(x);
 	enum status st = pg_begin_send(x->session, err);
 	if (st == ST_OK && claiming > 0)
 		st = claim_send(x, n, err);
@@ -134,6 +135,8 @@ static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct err
 		st == ST_OK || st == ST_REFUSED ? pg_drain(x->session, st == ST_OK ? err : &ignored) : st;
 	if (drained != ST_OK && drained != ST_REFUSED)
 		return fault_in_session(x, drained, NULL, err);
+	if (claiming > 0)
+		observe_claims(x);
 	if (st == ST_REFUSED)
 		return fault_in_claim(x, n, err);
 	for (size_t i = 0; i < n && claiming > 0; i++)
@@ -289,6 +292,7 @@ enum exact_result batch_run(struct exact *x, struct error *err)
 			continue;
 		for (size_t i = 0; i < n; i++)
 			dead |= x->set[i]->outcome == OUTCOME_PARKED;
+		observe_commit(x, n);
 		settle_set(x, n);
 		worked = true;
 		counter_add(&x->params.counters->batches, 1);

@@ -228,6 +228,7 @@ static enum exact_result make_item(struct exact *x, struct item *item, struct de
 	case EFFECTD_OK:
 		item->key = (struct str){ arena_copy(&x->arena, key.text, key.len), key.len };
 		item->lock_order = key.lock_order;
+		item->event_ms = key.has_event_time ? key.event_time_us / 1000 : 0;
 		if (!item->key.data) {
 			error_oom(err);
 			return EXACT_ENVIRONMENT;

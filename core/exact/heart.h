@@ -15,6 +15,7 @@ struct item {
 	/* from key(), once a turn */
 	struct str key; /* absent: it has none and is parked */
 	int64_t lock_order;
+	int64_t event_ms; /* when its event happened, since 1970; 0: not known */
 
 	/* for the rest of the turn */
 	bool parks;   /* to be parked for `why`: it claims nothing, the plugin is not called */
@@ -72,6 +73,9 @@ struct exact {
 	struct owed *owed;
 	size_t owed_count, owed_capacity;
 
+	int64_t begun_us; /* the transaction that runs, on clock_mono_us() */
+	int64_t asked_us; /* how long it waited for PostgreSQL between calls into the plugin */
+
 	unsigned aside;           /* set aside in this turn: after three, the sets get smaller */
 	size_t limit;             /* of a set: halved by faults that name nobody, doubled by every commit */
 	unsigned contention;      /* in a row */
@@ -102,6 +106,12 @@ enum run apply_set(struct exact *x, size_t n, struct error *err) MUST_USE;
 
 /* batch.c: takes all items of the turn as far as they go. */
 enum exact_result batch_run(struct exact *x, struct error *err) MUST_USE;
+
+/* observe.c: durations and sizes, for metrics. */
+void observe_begin(struct exact *x);
+void observe_claims(struct exact *x);
+void observe_plugin(struct exact *x, size_t messages, int64_t took_us);
+void observe_commit(struct exact *x, size_t n); /* before anything of the set is settled */
 
 /* fault.c: what a failed statement means for the run. n is the size of the set; item NULL: it names nobody. */
 enum run fault_in_plugin_statement(struct exact *x, size_t n, struct item *item,
