@@ -10,6 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define YOUNGEST_SETTING "client_connection_check_interval" /* since PostgreSQL 14 */
+
 enum { CONNECT_TIMEOUT_S = 20, KEYWORDS_MAX = 96 };
 
 /* Put behind what the user set. A peer that vanished without a word is found by the kernel after 20 to 25 seconds: soon
@@ -77,7 +79,7 @@ static void build_options(struct buffer *options, const struct pg_params *params
 	add_setting(options, "lock_timeout", params->lock_timeout_ms);
 	add_setting(options, "idle_in_transaction_session_timeout", params->idle_in_transaction_ms);
 	/* A statement whose client is gone ends instead of keeping its locks. */
-	add_setting(options, "client_connection_check_interval", 5000);
+	add_setting(options, YOUNGEST_SETTING, 5000);
 	if (params->isolation) {
 		buffer_puts(options, " -c default_transaction_isolation=");
 		for (const char *p = params->isolation; *p; p++)
@@ -132,7 +134,11 @@ static bool is_read_only(const PGconn *conn)
 
 static enum status failed(const PGconn *conn, struct error *err)
 {
-	pg_report_connection(PQerrorMessage(conn), ST_UNAVAILABLE, "", err);
+	const char *words = PQerrorMessage(conn);
+	/* The youngest of the settings above: an older server ends the connection before it says its version. */
+	if (strstr(words, YOUNGEST_SETTING))
+		return error_set(err, ST_INVALID, "PostgreSQL is too old: version 14 or later is needed");
+	pg_report_connection(words, ST_UNAVAILABLE, "", err);
 	if (err && is_read_only(conn))
 		memcpy(err->sqlstate, "25006", sizeof("25006"));
 	return ST_UNAVAILABLE;

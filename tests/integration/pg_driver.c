@@ -6,6 +6,7 @@
 #include "pg/session.h"
 #include "pg/transaction.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -13,6 +14,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -238,6 +241,69 @@ static void nobody_listening_is_unavailable_in_one_line(void **state)
 	assert_non_null(strstr(err.text, "refused"));
 	params.conninfo = "host=no-such-host.invalid user=x dbname=x";
 	assert_int_equal(try_open(params, &err), ST_UNAVAILABLE);
+}
+
+/* A socket that listens and, being no server, does not say a word. */
+static int listen_silently(char *ret_conninfo, size_t size)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+	assert_int_equal(listen(fd, 5), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+	snprintf(ret_conninfo, size,
+		 "host=127.0.0.1 port=%d user=x dbname=x sslmode=disable gssencmode=disable connect_timeout=1",
+		 ntohs(address.sin_port));
+	return fd;
+}
+
+static void a_server_that_never_answers_is_given_up_at_connect_timeout(void **state)
+{
+	(void)state;
+	char text[200];
+	int fd = listen_silently(text, sizeof(text));
+	struct pg_params params = usual;
+	params.conninfo = text;
+	struct error err;
+	int64_t started_ms = clock_mono_ms();
+	assert_int_equal(try_open(params, &err), ST_UNAVAILABLE);
+	assert_in_range(clock_mono_ms() - started_ms, 950, 3000);
+	close(fd);
+}
+
+static void *be_postgresql_13(void *listener)
+{
+	/* an ErrorResponse: its length, severity, code and message, and a NUL at the end */
+	static const char refusal[] = "E\0\0\0\x63"
+				      "SFATAL\0VFATAL\0C42704\0"
+				      "Munrecognized configuration parameter \"client_connection_check_interval\"\0";
+	_Static_assert(sizeof(refusal) == 1 + 0x63, "the length counts all but the first byte");
+	char greeting[1000];
+	int fd = accept(*(int *)listener, NULL, NULL);
+	const char *complaint = NULL;
+	if (read(fd, greeting, sizeof(greeting)) <= 0 || write(fd, refusal, sizeof(refusal)) < 0)
+		complaint = "the client did not talk";
+	close(fd);
+	return (void *)complaint;
+}
+
+static void an_old_server_is_named_as_such(void **state)
+{
+	(void)state;
+	char text[200];
+	int fd = listen_silently(text, sizeof(text));
+	pthread_t thread;
+	assert_int_equal(pthread_create(&thread, NULL, be_postgresql_13, &fd), 0);
+	struct pg_params params = usual;
+	params.conninfo = text;
+	struct error err;
+	assert_int_equal(try_open(params, &err), ST_INVALID);
+	assert_non_null(strstr(err.text, "version 14 or later"));
+	void *complaint = NULL;
+	pthread_join(thread, &complaint);
+	assert_null(complaint);
+	close(fd);
 }
 
 static int stopping_wait(struct waiter *self, int fd, short events, int64_t deadline_ms)
@@ -648,6 +714,22 @@ static void fatal_at_commit_is_in_doubt(void **state)
 	pg_session_destroy(s);
 }
 
+static void a_broken_connection_at_commit_is_in_doubt(void **state)
+{
+	(void)state;
+	struct pg_session *s = open_usual();
+	struct error err = { 0 };
+	begin_and_write(s);
+	run(s, "INSERT INTO at_commit VALUES ('0.3')");
+	must(pg_commit_send(s, &err), &err);
+	must(pg_sync(s, &err), &err);
+	assert_int_equal(shutdown(pg_session_fd(s), SHUT_RDWR), 0);
+	assert_int_equal(pg_commit_read(s, &err), ST_IN_DOUBT);
+	assert_string_equal(err.sqlstate, "");
+	assert_int_equal(pg_rollback(s, &err), ST_IN_DOUBT);
+	pg_session_destroy(s);
+}
+
 static void a_session_lost_before_commit_is_sent_is_not_in_doubt(void **state)
 {
 	(void)state;
@@ -697,6 +779,8 @@ int main(void)
 		cmocka_unit_test(a_read_only_server_is_unavailable_with_25006),
 		cmocka_unit_test(a_wrong_conninfo_is_invalid_and_shows_no_secret),
 		cmocka_unit_test(nobody_listening_is_unavailable_in_one_line),
+		cmocka_unit_test(a_server_that_never_answers_is_given_up_at_connect_timeout),
+		cmocka_unit_test(an_old_server_is_named_as_such),
 		cmocka_unit_test(opening_can_be_stopped),
 		cmocka_unit_test(statements_are_described_and_the_first_wrong_one_is_named),
 		cmocka_unit_test(an_error_skips_the_rest_of_its_flight_only),
@@ -720,6 +804,7 @@ int main(void)
 		cmocka_unit_test(a_slow_commit_is_waited_for_longer_than_a_statement),
 		cmocka_unit_test(stopping_at_commit_is_in_doubt),
 		cmocka_unit_test(fatal_at_commit_is_in_doubt),
+		cmocka_unit_test(a_broken_connection_at_commit_is_in_doubt),
 		cmocka_unit_test(a_session_lost_before_commit_is_sent_is_not_in_doubt),
 	};
 	return cmocka_run_group_tests(tests, make_tables, NULL);
