@@ -71,7 +71,11 @@ static amqp_socket_t *make_tls_socket(struct amqp_session *s, const struct amqp_
 			return NULL;
 		}
 	}
-	if (params->tls_cert_file && params->tls_key_file &&
+	if (!params->tls_cert_file != !params->tls_key_file) {
+		error_set(err, ST_INVALID, "tls_cert_file and tls_key_file go together: set both or none");
+		return NULL;
+	}
+	if (params->tls_cert_file &&
 	    amqp_ssl_socket_set_key(socket, params->tls_cert_file, params->tls_key_file) != AMQP_STATUS_OK) {
 		error_set(err, ST_INVALID,
 			  "tls_cert_file %s and tls_key_file %s cannot be read as a certificate and its key",
@@ -102,7 +106,7 @@ static enum status connect_socket(struct amqp_session *s, const struct amqp_para
 	int rc = amqp_socket_open_noblock(socket, url->host, url->port, &limit);
 	if (rc != AMQP_STATUS_OK)
 		return error_set(err, ST_UNAVAILABLE, "connecting to %s port %d: %s", url->host, url->port,
-				 amqp_error_string2(rc));
+				 rc == AMQP_STATUS_SOCKET_ERROR ? "refused or not reachable" : amqp_error_string2(rc));
 	s->fd = amqp_get_sockfd(s->conn);
 	return ST_OK;
 }

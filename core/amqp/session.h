@@ -61,7 +61,10 @@ struct amqp_session;
  * the URL or a TLS file. A thread that pumps needs 8 MiB of stack: rabbitmq-c decodes nested headers by recursion. */
 enum status amqp_session_open(struct amqp_session **ret, const struct amqp_params *params, struct waiter *waiter,
 			      struct error *err) MUST_USE;
-void amqp_session_destroy(struct amqp_session *s); /* never waits; NULL is fine; deliveries still held become invalid */
+
+/* Never waits; NULL is fine; deliveries still held become invalid. Acks that were sent a moment ago may be lost (their
+ * deliveries come again) unless the channel was closed first. */
+void amqp_session_destroy(struct amqp_session *s);
 
 /* Opens a channel, declares, binds, sets QoS, consumes: a new epoch. A channel that is still open is closed first.
  * ST_REFUSED: code is the broker's reply code (404 no queue, 406 other arguments); there is no channel then. */

@@ -19,6 +19,17 @@ ssl_options.certfile = {folder}/localhost.pem
 ssl_options.keyfile = {folder}/localhost.key
 """
 
+PERMISSIVE = """\
+openssl_conf = main
+[main]
+ssl_conf = ssl
+[ssl]
+system_default = system
+[system]
+MinProtocol = TLSv1
+CipherString = ALL:@SECLEVEL=0
+"""
+
 
 def openssl(*args, **more):
     subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True, **more)
@@ -134,10 +145,15 @@ def test_an_expired_certificate_does_not_connect(driver, certificates):
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 @pytest.mark.parametrize("newest, agreed", [(ssl.TLSVersion.TLSv1_1, []), (ssl.TLSVersion.TLSv1_2, ["TLSv1.2"])])
-def test_nothing_below_tls_1_2_is_spoken(driver, certificates, newest, agreed):
+def test_nothing_below_tls_1_2_is_spoken(certificates, newest, agreed):
+    """Even where the system allows it."""
+    permissive = certificates / "openssl.cnf"
+    permissive.write_text(PERMISSIVE)
+    driver = Driver(OPENSSL_CONF=str(permissive))
     with tls_server(certificates, "localhost", newest) as (port, seen):
         assert driver.open(f"amqps://localhost:{port}", ca=certificates / "ca.pem")["status"] == "unavailable"
     assert seen == agreed
+    assert driver.end() == 0
 
 
 def test_a_file_of_authorities_that_is_none_is_named(driver, tls_port, certificates):
