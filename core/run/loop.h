@@ -32,7 +32,10 @@ struct worker {
 	bool cancelled; /* the broker was asked to send nothing more */
 	bool careful;   /* it consumes one delivery at a time */
 	bool must_test; /* it gave everything back since PostgreSQL failed: a write must succeed before it consumes */
+	bool schema_wrong;    /* as the last session found it */
+	bool had[PEER_COUNT]; /* a session with this peer before */
 	int64_t started_ms;
+	int64_t tick_ms; /* no wait is longer: whoever watches wants to see the loop turn */
 
 	struct backoff pg_backoff, amqp_backoff, contention;
 	int64_t held_since_ms; /* deliveries are held because PostgreSQL is away; 0: they are not */
@@ -59,6 +62,10 @@ void worker_close_consumer(struct worker *w, bool for_good, const struct error *
 bool worker_consumer_is_closed(const struct worker *w);
 bool worker_in_probation(const struct worker *w);
 void worker_meet(struct worker *w); /* this consumer needs probation no longer */
+
+/* show.c: what metrics, health and the watchdog see. */
+void worker_show(struct worker *w);
+void worker_show_end(struct worker *w); /* the thread ends */
 
 static inline int64_t earlier(int64_t a, int64_t b)
 {

@@ -30,6 +30,13 @@ bool worker_is_program_fault(enum status st, const struct error *err)
 	return st == ST_INVALID || (st == ST_REFUSED && pg_sqlstate_kind(err).class != FAULT_ENVIRONMENT);
 }
 
+static void count_session(struct worker *w, enum peer peer)
+{
+	if (w->had[peer])
+		counter_add(&w->consumer->counters.reconnects[peer], 1);
+	w->had[peer] = true;
+}
+
 /* A row written, committed and removed: does this server take effects again? */
 static enum status test_write(struct worker *w, struct error *err)
 {
@@ -72,6 +79,7 @@ bool worker_have_database(struct worker *w)
 	enum status st = pg_session_open(&w->pg, &params, &w->waiter, &err);
 	if (st == ST_OK)
 		st = migrate_require(w->pg, &err);
+	w->schema_wrong = w->pg && worker_is_program_fault(st, &err);
 	if (st == ST_OK && w->must_test)
 		st = test_write(w, &err);
 	if (st == ST_OK && w->queue && w->consumer->config->stop_on_dead)
@@ -80,6 +88,7 @@ bool worker_have_database(struct worker *w)
 		st = exact_attach(w->exact, w->pg, &err);
 	if (st == ST_OK) {
 		w->must_test = false;
+		count_session(w, PEER_DATABASE);
 		if (w->pg_backoff.failures > 0)
 			log_info("database_is_back", LOG_INT("failures", w->pg_backoff.failures));
 		return true; /* the backoff goes on until a turn worked: a session may die of each batch */
@@ -91,7 +100,6 @@ bool worker_have_database(struct worker *w)
 		return false;
 	}
 	worker_lose_database(w);
-	counter_add(&w->consumer->counters.reconnects[1], 1);
 	const int64_t wait_ms = backoff_next_ms(&w->pg_backoff);
 	log_warn("database_unavailable", LOG_ERR(&err), LOG_INT("retry_ms", wait_ms),
 		 LOG_INT("held", exact_held(w->exact)));
@@ -156,13 +164,13 @@ bool worker_have_broker(struct worker *w)
 	if (st == ST_OK)
 		st = consume(w, &err);
 	if (st == ST_OK) {
+		count_session(w, PEER_BROKER);
 		backoff_reset(&w->amqp_backoff);
 		return true;
 	}
 	worker_leave_broker(w);
 	if (st == ST_STOPPED)
 		return false;
-	counter_add(&w->consumer->counters.reconnects[0], 1);
 	const int64_t wait_ms = backoff_next_ms(&w->amqp_backoff);
 	log_warn("broker_unavailable", LOG_ERR(&err), LOG_INT("code", err.code), LOG_INT("retry_ms", wait_ms));
 	worker_pause(w, wait_ms);

@@ -3,6 +3,7 @@
 #include "run/process.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "run/monitor.h"
 #include "run/params.h"
 #include "run/summary.h"
 #include "run/worker.h"
@@ -24,6 +25,7 @@ struct process {
 	struct worker **workers;
 	size_t worker_count;
 	struct worker_context context;
+	struct monitor *monitor;
 };
 
 static volatile bool orderly; /* exit() is main's own */
@@ -99,7 +101,8 @@ static enum status prepare(struct process *p, const struct process_options *opti
 		struct consumer *c = &p->consumers[p->consumer_count++];
 		c->config = &config->consumers[i];
 		c->settings = params_of_plugin(c->config);
-		if (!c->settings)
+		c->vitals = vitals_create(consumer_vitals_count(c));
+		if (!c->settings || !c->vitals)
 			return error_oom(err);
 		problems += check_consumer(c, config->process.plugin_dir, r);
 		workers += (size_t)c->config->workers + 1; /* and the one for retries */
@@ -127,6 +130,23 @@ static enum status start_workers(struct process *p, struct error *err)
 		}
 	}
 	return ST_OK;
+}
+
+/* Whoever watches must see the first worker already. */
+static enum status start(struct process *p, struct error *err)
+{
+	const struct view view = {
+		.config = p->config,
+		.consumers = p->consumers,
+		.consumer_count = p->consumer_count,
+		.stop = &p->context.stop,
+	};
+	enum status st = monitor_create(&p->monitor, &view, err);
+	if (st == ST_OK)
+		st = start_workers(p, err);
+	if (st == ST_OK)
+		monitor_started(p->monitor);
+	return st;
 }
 
 static void give_order(struct process *p, enum stop order)
@@ -157,8 +177,9 @@ static void serve(struct process *p, const sigset_t *signals)
 	const int64_t interval = p->config->process.summary_interval_ms;
 	int64_t next_summary = interval > 0 ? clock_mono_ms() + interval : WAIT_FOREVER;
 	for (;;) {
-		const int sig =
-			next_signal(signals, next_summary < WAIT_FOREVER ? next_summary : clock_mono_ms() + 3600000);
+		const int64_t wake = monitor_wake_ms(p->monitor);
+		const int sig = next_signal(signals, wake < next_summary ? wake : next_summary);
+		monitor_look(p->monitor);
 		if (sig == SIGTERM || sig == SIGINT) {
 			log_info("draining", LOG_STR("signal", sig == SIGTERM ? "SIGTERM" : "SIGINT"),
 				 LOG_INT("timeout_ms", p->config->process.drain_timeout_ms));
@@ -170,6 +191,7 @@ static void serve(struct process *p, const sigset_t *signals)
 		if (clock_mono_ms() >= next_summary) {
 			for (size_t i = 0; i < p->consumer_count; i++)
 				summary_log(p->consumers[i].config->name, &p->consumers[i].counters);
+			monitor_tell_status(p->monitor);
 			next_summary = clock_mono_ms() + interval;
 		}
 	}
@@ -182,6 +204,7 @@ static bool join_workers(struct process *p, const sigset_t *signals)
 	size_t left = p->worker_count;
 	while (left > 0 && clock_mono_ms() < deadline) {
 		const int sig = next_signal(signals, clock_mono_ms() + 20);
+		monitor_look(p->monitor);
 		if (sig == SIGTERM || sig == SIGINT) {
 			give_order(p, STOP_NOW);
 			break;
@@ -202,8 +225,10 @@ static bool join_workers(struct process *p, const sigset_t *signals)
 
 static void finish(struct process *p)
 {
-	for (size_t i = 0; p->consumers && i < p->consumer_count; i++)
+	for (size_t i = 0; p->consumers && i < p->consumer_count; i++) {
 		free(p->consumers[i].settings);
+		free(p->consumers[i].vitals);
+	}
 	free(p->consumers);
 	free(p->workers);
 }
@@ -234,11 +259,13 @@ enum status process_run(const struct config *config, const struct process_option
 	if (st == ST_OK) {
 		log_info("starting", LOG_STR("version", EFFECTD_VERSION), LOG_INT("consumers", p.consumer_count),
 			 LOG_INT("pid", getpid()));
-		st = start_workers(&p, err);
+		st = start(&p, err);
 	}
 	if (st == ST_OK)
 		serve(&p, &signals);
 	give_order(&p, STOP_DRAIN);
+	if (st == ST_OK)
+		monitor_stopping(p.monitor);
 	const bool joined = join_workers(&p, &signals);
 	for (size_t i = 0; st == ST_OK && i < p.consumer_count; i++)
 		summary_log(p.consumers[i].config->name, &p.consumers[i].counters);
@@ -249,6 +276,7 @@ enum status process_run(const struct config *config, const struct process_option
 	}
 	if (st == ST_OK)
 		log_info("stopped");
+	monitor_destroy(p.monitor);
 	finish(&p);
 	orderly = true;
 	return st;

@@ -33,6 +33,7 @@ int worker_poll(struct worker *w, int fd, short events, int64_t deadline_ms, boo
 {
 	const enum stop before = worker_ordered(w);
 	for (;;) {
+		worker_show(w);
 		if (worker_must_end(w))
 			return -1;
 		if (for_work && (broker_has_news(w) || worker_ordered(w) != before))
@@ -43,14 +44,16 @@ int worker_poll(struct worker *w, int fd, short events, int64_t deadline_ms, boo
 			until = earlier(until, amqp_session_wake_ms(w->amqp));
 		if (before == STOP_DRAIN)
 			until = earlier(until, atomic_load(&w->stop->deadline_ms));
-		const int64_t now = clock_mono_ms(), rest = until <= now ? 0 : until - now;
+		const int64_t now = clock_mono_ms();
+		until = earlier(until, now + w->tick_ms);
+		const int64_t rest = until <= now ? 0 : until - now;
 		struct pollfd fds[] = {
 			{ .fd = w->wake_fd, .events = POLLIN },
 			{ .fd = broker ? amqp_session_fd(w->amqp) : -1,
 			  .events = broker && amqp_session_reading(w->amqp) ? POLLIN : 0 },
 			{ .fd = fd, .events = events },
 		};
-		const int ready = poll(fds, ARRAY_LEN(fds), until == WAIT_FOREVER ? -1 : (int)earlier(rest, 1 << 30));
+		const int ready = poll(fds, ARRAY_LEN(fds), (int)rest);
 		if (ready < 0 && errno != EINTR)
 			return -1;
 		if (ready > 0 && fds[0].revents) {

@@ -13,6 +13,7 @@ enum {
 	RECONNECT_MAX_MS = 3000,
 	CONTENTION_MIN_MS = 2, /* after 40001 and 40P01: the other one needs a moment to finish */
 	CONTENTION_MAX_MS = 200,
+	TICK_MS = 5000,                    /* a wakeup that costs nothing */
 	CANCEL_PATIENCE_MS = 50,           /* for deliveries that were under way when draining began */
 	RETRY_POLL_MS = 1000,              /* how late a due row may be, at the most */
 	LEASE_SLACK_MS = 30 * 1000,        /* of a parked row, beyond what its attempt may take */
@@ -185,12 +186,15 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	log_context(w->consumer->config->name, w->number);
-	while (worker_ordered(w) == STOP_NO)
+	while (worker_ordered(w) == STOP_NO) {
+		worker_show(w);
 		step(w);
+	}
 	while (!worker_must_end(w) && !drained(w))
 		;
 	worker_leave_broker(w);
 	worker_lose_database(w);
+	worker_show_end(w);
 	return NULL;
 }
 
@@ -242,6 +246,7 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 	w->probation = &context->probation;
 	w->started_ms = clock_mono_ms();
 	w->number = number;
+	w->tick_ms = earlier(context->process->watchdog_ms / 4, TICK_MS);
 	snprintf(w->name, sizeof(w->name), "effectd/%s/%d", config->name, number);
 	backoff_init(&w->pg_backoff, RECONNECT_MIN_MS, RECONNECT_MAX_MS);
 	backoff_init(&w->amqp_backoff, RECONNECT_MIN_MS, RECONNECT_MAX_MS);
@@ -262,6 +267,8 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 	if (st == ST_OK)
 		st = plugin_instance_create(&w->instance, consumer->plugin, config->name, consumer->settings,
 					    config->settings.count, err);
+	if (st == ST_OK)
+		w->instance->doing = &consumer->vitals[number].doing;
 	struct source *source;
 	if (st == ST_OK)
 		st = create_source(w, &source, err);

@@ -6,6 +6,7 @@
 #include "base/counters.h"
 #include "config/config.h"
 #include "plugin/instance.h"
+#include "run/vitals.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -15,6 +16,7 @@ struct consumer {
 	const struct plugin *plugin;
 	struct plugin_setting *settings; /* config's, in the plugin module's form */
 	struct consumer_counters counters;
+	struct vitals *vitals; /* of each worker, by its number */
 	/* A fault of the program closes the consumer for all its workers: until a time on clock_mono_ms(), or for good.
 	 */
 	_Atomic int64_t closed_until_ms;
@@ -49,6 +51,11 @@ struct worker_context {
 };
 
 enum { WORKER_RETRY = 0 }; /* the number of the worker that applies parked rows when they are due; it has no broker */
+
+static inline size_t consumer_vitals_count(const struct consumer *c)
+{
+	return (size_t)c->config->workers + 1;
+}
 
 /* Starts the thread. */
 enum status worker_start(struct worker **ret, struct consumer *consumer, int number, struct worker_context *context,

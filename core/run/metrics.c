@@ -1,0 +1,222 @@
+#include "run/metrics.h"
+#include "config/config.h"
+#include "effectd/plugin.h"
+#include "run/worker.h"
+#include <stdio.h>
+#include <string.h>
+
+#define CONSUMER(c)                           \
+	{                                     \
+		"consumer", (c)->config->name \
+	}
+
+static void deliveries(struct exposition *e, const struct view *view, int unused)
+{
+	static const char *const redelivered[] = { "false", "true" };
+	(void)unused;
+	for (size_t i = 0; i < view->consumer_count; i++)
+		for (size_t j = 0; j < ARRAY_LEN(redelivered); j++) {
+			const struct consumer *c = &view->consumers[i];
+			const struct label labels[] = { CONSUMER(c), { "redelivered", redelivered[j] } };
+			exposition_sample(e, labels, 2, counter_get(&c->counters.deliveries[j]));
+		}
+}
+
+static void outcomes(struct exposition *e, const struct view *view, int unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < view->consumer_count; i++)
+		for (size_t j = 0; j < OUTCOME_COUNT; j++) {
+			const struct consumer *c = &view->consumers[i];
+			const struct label labels[] = { CONSUMER(c), { "outcome", outcome_names[j] } };
+			exposition_sample(e, labels, 2, counter_get(&c->counters.outcomes[j]));
+		}
+}
+
+static void in_doubt(struct exposition *e, const struct view *view, int unused)
+{
+	static const char *const resolutions[] = { "not_committed", "committed" };
+	(void)unused;
+	for (size_t i = 0; i < view->consumer_count; i++)
+		for (size_t j = 0; j < ARRAY_LEN(resolutions); j++) {
+			const struct consumer *c = &view->consumers[i];
+			const struct label labels[] = { CONSUMER(c), { "resolution", resolutions[j] } };
+			exposition_sample(e, labels, 2, counter_get(&c->counters.in_doubt[j]));
+		}
+}
+
+static void rollbacks(struct exposition *e, const struct view *view, int unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < view->consumer_count; i++) {
+		const struct consumer *c = &view->consumers[i];
+		exposition_sample(e, (const struct label[]){ CONSUMER(c) }, 1, counter_get(&c->counters.rollbacks));
+	}
+}
+
+static void distribution(struct exposition *e, const struct view *view, int which)
+{
+	for (size_t i = 0; i < view->consumer_count; i++) {
+		const struct consumer *c = &view->consumers[i];
+		exposition_histogram(e, (const struct label[]){ CONSUMER(c) }, 1, &c->counters.distributions[which],
+				     &distribution_scales[which]);
+	}
+}
+
+static void inflight(struct exposition *e, const struct view *view, int unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < view->consumer_count; i++) {
+		const struct consumer *c = &view->consumers[i];
+		uint64_t sum = 0;
+		for (size_t number = 0; number < consumer_vitals_count(c); number++)
+			sum += counter_get(&c->vitals[number].inflight);
+		exposition_sample(e, (const struct label[]){ CONSUMER(c) }, 1, sum);
+	}
+}
+
+static void workers(struct exposition *e, const struct view *view, int unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < view->consumer_count; i++) {
+		const struct consumer *c = &view->consumers[i];
+		uint64_t counts[WORKER_STATE_COUNT] = { 0 }, connecting = 0;
+		for (size_t number = WORKER_RETRY + 1; number < consumer_vitals_count(c); number++) {
+			const struct vitals *v = &c->vitals[number];
+			const enum worker_state state = vitals_state(v);
+			const bool connected = vitals_connected(v, PEER_BROKER) && vitals_connected(v, PEER_DATABASE);
+			if (state == WORKER_RUNNING && !connected)
+				connecting++;
+			else
+				counts[state]++;
+		}
+		for (size_t j = 0; j < WORKER_STATE_COUNT; j++) {
+			const struct label labels[] = { CONSUMER(c), { "state", worker_state_names[j] } };
+			exposition_sample(e, labels, 2, counts[j]);
+		}
+		exposition_sample(e, (const struct label[]){ CONSUMER(c), { "state", "connecting" } }, 2, connecting);
+	}
+}
+
+/* A server as the configuration calls it, and what the workers of all consumers that use it come to. */
+struct peer_sums {
+	bool used, connected;
+	uint64_t reconnects;
+};
+
+static void add_consumer(const struct consumer *c, enum peer peer, struct peer_sums *sums)
+{
+	sums->used = true;
+	sums->reconnects += counter_get(&c->counters.reconnects[peer]);
+	/* The worker for retries has no broker; one that waits in probation has nobody yet. */
+	for (size_t number = peer == PEER_BROKER; number < consumer_vitals_count(c); number++)
+		if (!vitals_connected(&c->vitals[number], peer) && vitals_state(&c->vitals[number]) != WORKER_PROBATION)
+			sums->connected = false;
+}
+
+enum { CONNECTED, RECONNECTS };
+
+static void peer_sample(struct exposition *e, const char *kind, const char *name, const struct peer_sums *sums,
+			int what)
+{
+	char text[128];
+	if (!sums->used)
+		return;
+	snprintf(text, sizeof(text), "%s:%s", kind, name);
+	exposition_sample(e, (const struct label[]){ { "peer", text } }, 1,
+			  what == CONNECTED ? sums->connected : sums->reconnects);
+}
+
+static void peers(struct exposition *e, const struct view *view, int what)
+{
+	for (size_t i = 0; i < view->config->broker_count; i++) {
+		const struct config_broker *broker = &view->config->brokers[i];
+		struct peer_sums sums = { .connected = true };
+		for (size_t j = 0; j < view->consumer_count; j++)
+			if (view->consumers[j].config->broker == broker)
+				add_consumer(&view->consumers[j], PEER_BROKER, &sums);
+		peer_sample(e, "broker", broker->name, &sums, what);
+	}
+	for (size_t i = 0; i < view->config->database_count; i++) {
+		const struct config_database *database = &view->config->databases[i];
+		struct peer_sums sums = { .connected = true };
+		for (size_t j = 0; j < view->consumer_count; j++)
+			if (view->consumers[j].config->database == database)
+				add_consumer(&view->consumers[j], PEER_DATABASE, &sums);
+		peer_sample(e, "database", database->name, &sums, what);
+	}
+}
+
+static void plugin_info(struct exposition *e, const struct view *view, int unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < view->consumer_count; i++) {
+		const struct consumer *c = &view->consumers[i];
+		const struct effectd_plugin *p = &c->plugin->descriptor;
+		char abi[32];
+		snprintf(abi, sizeof(abi), "%u.%u", (unsigned)p->abi_major, (unsigned)p->abi_minor);
+		const struct label labels[] = {
+			CONSUMER(c),
+			{ "plugin", c->config->plugin },
+			{ "version", p->version ? p->version : "" },
+			{ "abi", abi },
+		};
+		exposition_sample(e, labels, ARRAY_LEN(labels), 1);
+	}
+}
+
+static void build_info(struct exposition *e, const struct view *view, int unused)
+{
+	char abi[32];
+	(void)view;
+	(void)unused;
+	snprintf(abi, sizeof(abi), "%d.%d", EFFECTD_ABI_MAJOR, EFFECTD_ABI_MINOR);
+	exposition_sample(e, (const struct label[]){ { "version", EFFECTD_VERSION }, { "abi", abi } }, 2, 1);
+}
+
+/* One row a metric. Names are stable: operators alert on them. */
+static const struct {
+	const char *name;
+	enum metric_type type;
+	const char *help;
+	void (*collect)(struct exposition *e, const struct view *view, int which);
+	int which;
+} table[] = {
+	{ "effectd_deliveries_total", METRIC_COUNTER, "Deliveries taken from the broker.", deliveries, 0 },
+	{ "effectd_outcomes_total", METRIC_COUNTER, "What became of deliveries.", outcomes, 0 },
+	{ "effectd_commit_in_doubt_total", METRIC_COUNTER,
+	  "Commits whose answer was lost, by what was found out about them.", in_doubt, 0 },
+	{ "effectd_rollbacks_total", METRIC_COUNTER, "Transactions that were rolled back and run again.", rollbacks,
+	  0 },
+	{ "effectd_batch_size", METRIC_HISTOGRAM, "Messages that committed in one transaction.", distribution,
+	  DISTRIBUTION_BATCH_SIZE },
+	{ "effectd_transaction_seconds", METRIC_HISTOGRAM, "From BEGIN to the answer of COMMIT.", distribution,
+	  DISTRIBUTION_TRANSACTION },
+	{ "effectd_claim_wait_seconds", METRIC_HISTOGRAM,
+	  "Until the claims of a transaction were answered; long where another transaction holds the same key.",
+	  distribution, DISTRIBUTION_CLAIM_WAIT },
+	{ "effectd_plugin_seconds", METRIC_HISTOGRAM,
+	  "Time of a transaction in the plugin's apply, with the sending of what it queued.", distribution,
+	  DISTRIBUTION_PLUGIN },
+	{ "effectd_event_age_seconds", METRIC_HISTOGRAM,
+	  "From the event to its committed effect, by the key's event time or the message's timestamp.", distribution,
+	  DISTRIBUTION_EVENT_AGE },
+	{ "effectd_inflight", METRIC_GAUGE, "Deliveries in hand, not settled yet.", inflight, 0 },
+	{ "effectd_workers", METRIC_GAUGE, "Workers by what they do.", workers, 0 },
+	{ "effectd_connected", METRIC_GAUGE, "1 while every worker that uses the server has its session.", peers,
+	  CONNECTED },
+	{ "effectd_reconnects_total", METRIC_COUNTER, "Sessions made anew after one was lost.", peers, RECONNECTS },
+	{ "effectd_plugin_info", METRIC_INFO, "Which plugin each consumer runs.", plugin_info, 0 },
+	{ "effectd_build_info", METRIC_INFO, "Which effectd this is.", build_info, 0 },
+};
+
+void metrics_write(const struct view *view, enum exposition_format format, struct buffer *out)
+{
+	struct exposition e;
+	exposition_init(&e, format, out);
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		exposition_family(&e, table[i].name, table[i].type, table[i].help);
+		table[i].collect(&e, view, table[i].which);
+	}
+	exposition_finish(&e);
+}
