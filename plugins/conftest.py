@@ -19,12 +19,11 @@ globals().update({name: value for name, value in vars(_fixtures).items() if hasa
 
 
 class Shop:
-    """A database with customers, a queue, and effectd in between while deliver() runs."""
+    """A database with customers 1 to 10,000, a queue, and effectd in between while deliver() runs."""
 
     def __init__(self, db, vhost, publisher, daemon, runtime_dir):
         self.db, self._vhost, self._publisher, self._daemon = db, vhost, publisher, daemon
         self._base = config.base(db, vhost, runtime_dir)
-        db.execute("INSERT INTO balances SELECT generate_series(1, 10000), 0")
 
     def deliver(self, plugin, consumer, bodies, **settings):
         """Publish bodies (bytes, or what json can dump), and return when the consumer has settled all of them."""
@@ -38,8 +37,8 @@ class Shop:
             self._vhost.wait_empty(queue)
 
     def parked(self):
-        """(key, reason, detail) of all parked messages, in order of arrival."""
-        return self.db.rows("SELECT message_key, reason, detail FROM effectd.parked_messages ORDER BY id")
+        """(key, reason, detail) of all parked messages, by key."""
+        return self.db.rows("SELECT message_key, reason, detail FROM effectd.parked_messages ORDER BY message_key, id")
 
     def claims(self):
         return [key for key, in self.db.rows("SELECT message_key FROM effectd.processed_messages ORDER BY 1")]
@@ -52,7 +51,7 @@ def shop(db, vhost, publisher, daemon, runtime_dir):
 
 @pytest.fixture
 def order():
-    """order(order_id, **changes): an OrderCompleted event; a change to None leaves the member out."""
-    def make(order_id, **changes):
-        return {name: value for name, value in orders.order(order_id, **changes).items() if value is not None}
+    """order(number, **changes): an OrderCompleted event; a change to None leaves the member out."""
+    def make(number, **changes):
+        return {name: value for name, value in {**orders.order(number), **changes}.items() if value is not None}
     return make

@@ -61,10 +61,11 @@ def test_what_is_no_whole_number_is_parked_with_the_field_s_name(loyalty, shop, 
 
 
 def test_what_cannot_be_named_is_parked_without_a_key(loyalty, shop, order):
-    loyalty([order(1.0), order("1"), order(2, customer_id=None), order(3, event=None), [], 7,
+    loyalty([order(1, order_id=1.0), order(1, order_id="1"), order(2, customer_id=None), order(3, event=None), [], 7,
              b'{"event": "OrderCompleted", "order_id": 9223372036854775808, "customer_id": 1}'])
     assert not shop.db.rows(LEDGER) and not shop.claims()
-    assert [(key, reason) for key, reason, _ in shop.parked()] == [(None, "rejected")] * 6 + [(None, "bad_body")]
+    assert {key for key, _, _ in shop.parked()} == {None}
+    assert sorted(reason for _, reason, _ in shop.parked()) == ["bad_body"] + ["rejected"] * 6
 
 
 def test_other_events_are_ignored(loyalty, shop, order):

@@ -27,9 +27,9 @@ def test_the_payload_keeps_every_digit(receipts, order):
 
 
 def test_small_amounts_have_two_digits_behind_the_point(receipts, order):
-    payloads = [payload for _, _, payload in receipts([order(n, total_cents=n) for n in (0, 5, 10, 100)])]
-    assert [total for payload in payloads for total in ("0.00", "0.05", "0.10", "1.00") if f'"{total}"' in payload] == \
-        ["0.00", "0.05", "0.10", "1.00"]
+    totals = {0: "0.00", 5: "0.05", 10: "0.10", 100: "1.00"}
+    payloads = {key: payload for key, _, payload in receipts([order(n, total_cents=n) for n in totals])}
+    assert all(f'"total": "{total}"' in payloads[f"order-completed:{n}"] for n, total in totals.items())
 
 
 def test_what_would_make_a_wrong_receipt_is_parked(receipts, shop, order):
