@@ -88,9 +88,19 @@ static void check_pair_of_files(struct loader *l, const struct section *s, const
 		PROBLEM("tls_key_file", "needs tls_cert_file");
 }
 
+/* Two passwords, of which nobody could say which one holds. */
+static void check_url_password(struct loader *l, const struct section *s, const char *password)
+{
+	CLEANUP(buffer_finish) struct buffer masked = { 0 };
+	const struct setting *url = section_find(s, "url");
+	if (password && url && url->value && mask_value(url->key, "url", url->value, &masked))
+		PROBLEM("url", "has a password besides the one that is read from a file: leave it out");
+}
+
 static void check_broker(struct loader *l, const struct section *s)
 {
 	const struct config_broker *b = s->values;
+	check_url_password(l, s, b->password);
 	check_pair_of_files(l, s, b->tls_cert_file, b->tls_key_file);
 }
 
@@ -170,6 +180,7 @@ static void check_target(struct loader *l, const struct section *s)
 {
 	struct config_target *t = s->values;
 	check_pair_of_files(l, s, t->tls_cert_file, t->tls_key_file);
+	check_url_password(l, s, t->password);
 	default_target(t);
 	if (!section_find(s, "type"))
 		return;

@@ -155,7 +155,7 @@ static const struct config_key consumer_keys[] = {
 	{ "queue_arg.", KEY_FAMILY, KEY_MAY_BE_EMPTY, AT(queue_args), .sample = "queue_arg.x-delivery-limit = 50",
 	  .reload = RELOAD_CONSUMER,
 	  .help = "An argument for declare = yes. Whole numbers and true, false are sent as such, all else as text." },
-	{ "bind.", KEY_FAMILY, AT(binds), .sample = "bind.1 = shop:order.completed", .check = value_check_bind,
+	{ "bind.", KEY_FAMILY, AT(binds), .sample = "bind.1 = orders:order.completed", .check = value_check_bind,
 	  .reload = RELOAD_CONSUMER, .help = "EXCHANGE:ROUTING_KEY that the queue is bound to at start." },
 	{ "batch_max", KEY_INT, AT(batch_max), .fallback = "100", .min = 1, .max = 1000, .reload = RELOAD_CONSUMER,
 	  .help = "Messages that may share a transaction. A batch is what has already come; nobody waits for a full "
