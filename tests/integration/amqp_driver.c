@@ -213,9 +213,9 @@ static json_t *do_close_channel(char **words)
 static json_t *do_state(char **words)
 {
 	(void)words;
-	return json_pack("{s:i, s:b, s:b, s:b}", "epoch", (int)amqp_session_epoch(session), "reading",
-			 amqp_session_reading(session), "blocked", amqp_session_blocked(session), "connected",
-			 amqp_session_fd(session) >= 0);
+	return json_pack("{s:i, s:b, s:b, s:b, s:b}", "epoch", (int)amqp_session_epoch(session), "reading",
+			 amqp_session_reading(session), "blocked", amqp_session_blocked(session), "cancelled",
+			 amqp_session_cancelled(session), "connected", amqp_session_fd(session) >= 0);
 }
 
 static json_t *do_destroy(char **words)

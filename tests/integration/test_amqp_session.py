@@ -352,12 +352,17 @@ def test_cancel_stops_deliveries_and_keeps_the_channel_for_acks(session, vhost, 
     assert ok(session.consume(queue))
     got = session.deliveries(2)
     assert ok(session.command("cancel"))
+    assert not session.command("state")["cancelled"]
     assert ok(session.idle(0.3))
+    assert session.command("state")["cancelled"]
     publish(vhost, b"3")
     assert not session.take(1, 0.5)["deliveries"]
     assert ok(session.ack(got[0]["epoch"], 2, multiple=True))
     assert ok(session.command("close_channel"))
     assert vhost.depth(queue) == (1, 0)
+    assert ok(session.consume(queue))
+    assert not session.command("state")["cancelled"]
+    session.deliveries(1)
 
 
 def test_a_deleted_queue_is_reported_and_the_session_goes_on(session, vhost, queue):
