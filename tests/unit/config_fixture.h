@@ -15,9 +15,9 @@
 #include <cmocka.h>
 
 /* What every complete configuration needs; a consumer is added behind it. */
-#define BASE                                                  \
-	"[broker:main]\nurl = amqp://effectd@127.0.0.1/\n" \
-	"[database:main]\nconninfo = host=/run/postgresql\n"  \
+#define BASE                                                 \
+	"[broker:main]\nurl = amqp://effectd@127.0.0.1/\n"   \
+	"[database:main]\nconninfo = host=/run/postgresql\n" \
 	"[consumer:loyalty]\nplugin = loyalty.so\nqueue = q\n"
 
 static char folder[64];        /* ends without a slash */
@@ -25,14 +25,14 @@ static struct buffer problems; /* `file:line: [section] key: text` a line, files
 static struct config *loaded;  /* NULL: refused */
 static size_t problem_count;
 
-static int make_folder(void **state)
+static inline int make_folder(void **state)
 {
 	(void)state;
 	strcpy(folder, "/tmp/effectd-config-XXXXXX");
 	return mkdtemp(folder) ? 0 : -1;
 }
 
-static int remove_folder(void **state)
+static inline int remove_folder(void **state)
 {
 	(void)state;
 	char command[128];
@@ -43,7 +43,7 @@ static int remove_folder(void **state)
 	return system(command);
 }
 
-static const char *path_of(const char *name)
+static inline const char *path_of(const char *name)
 {
 	static char path[8][512];
 	static unsigned next;
@@ -52,7 +52,7 @@ static const char *path_of(const char *name)
 	return p;
 }
 
-static void write_bytes(const char *name, const void *data, size_t len)
+static inline void write_bytes(const char *name, const void *data, size_t len)
 {
 	FILE *f = fopen(path_of(name), "w");
 	assert_non_null(f);
@@ -60,12 +60,12 @@ static void write_bytes(const char *name, const void *data, size_t len)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void write_file(const char *name, const char *text)
+static inline void write_file(const char *name, const char *text)
 {
 	write_bytes(name, text, strlen(text));
 }
 
-static void collect(void *arg, const struct config_problem *p)
+static inline void collect(void *arg, const struct config_problem *p)
 {
 	(void)arg;
 	const size_t len = strlen(folder);
@@ -78,7 +78,7 @@ static void collect(void *arg, const struct config_problem *p)
 }
 
 /* Reads NAME of the folder; what was read before is gone. */
-static enum status load(const char *name)
+static inline enum status load(const char *name)
 {
 	config_destroy(loaded);
 	loaded = NULL;
@@ -91,13 +91,13 @@ static enum status load(const char *name)
 }
 
 /* Writes text as effectd.ini and reads it. */
-static enum status load_text(const char *text)
+static inline enum status load_text(const char *text)
 {
 	write_file("effectd.ini", text);
 	return load("effectd.ini");
 }
 
-static void expect_good(enum status st)
+static inline void expect_good(enum status st)
 {
 	if (st != ST_OK)
 		print_error("%s", buffer_text(&problems));
@@ -105,7 +105,7 @@ static void expect_good(enum status st)
 }
 
 /* A problem line that begins so, and has that text in it. */
-static void expect_problem(const char *begin, const char *text)
+static inline void expect_problem(const char *begin, const char *text)
 {
 	const char *at = buffer_text(&problems);
 	const size_t len = strlen(begin);
@@ -116,6 +116,16 @@ static void expect_problem(const char *begin, const char *text)
 			return;
 	}
 	fail_msg("no problem like %s...%s in\n%s", begin, text, buffer_text(&problems));
+}
+
+/* What config_show() says, without the comments that say where it comes from. */
+static inline void settings_of(const char *shown, struct buffer *out)
+{
+	for (const char *end; *shown; shown = end + 1) {
+		end = strchr(shown, '\n');
+		if (*shown != '#')
+			buffer_add(out, shown, (size_t)(end + 1 - shown));
+	}
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, make_folder, remove_folder)
