@@ -29,6 +29,7 @@ struct worker {
 	struct amqp_session *amqp;
 	bool broker_lost; /* the session failed while something else was waited for */
 	struct error broker_error;
+	bool draining;  /* it knows that it shall end */
 	bool cancelled; /* the broker was asked to send nothing more */
 	bool careful;   /* it consumes one delivery at a time */
 	bool must_test; /* it gave everything back since PostgreSQL failed: a write must succeed before it consumes */

@@ -31,18 +31,18 @@ static bool broker_has_news(const struct worker *w)
 /* Waits for fd, for time, or (fd -1, for_work) for anything that the loop must look at. */
 int worker_poll(struct worker *w, int fd, short events, int64_t deadline_ms, bool for_work)
 {
-	const enum stop before = worker_ordered(w);
 	for (;;) {
+		const enum stop order = worker_ordered(w);
 		worker_show(w);
 		if (worker_must_end(w))
 			return -1;
-		if (for_work && (broker_has_news(w) || worker_ordered(w) != before))
+		if (for_work && (broker_has_news(w) || (order != STOP_NO && !w->draining)))
 			return 0;
 		const bool broker = w->amqp && !w->broker_lost;
 		int64_t until = deadline_ms;
 		if (broker)
 			until = earlier(until, amqp_session_wake_ms(w->amqp));
-		if (before == STOP_DRAIN)
+		if (order == STOP_DRAIN)
 			until = earlier(until, atomic_load(&w->stop->deadline_ms));
 		const int64_t now = clock_mono_ms();
 		until = earlier(until, now + w->tick_ms);

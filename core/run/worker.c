@@ -190,6 +190,7 @@ static void *worker_main(void *arg)
 		worker_show(w);
 		step(w);
 	}
+	w->draining = true;
 	while (!worker_must_end(w) && !drained(w))
 		;
 	worker_leave_broker(w);
