@@ -13,6 +13,8 @@ from lib.wait import wait_until
 CONSUMER, QUEUE = "work", "work"
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'effectd/%'"
 
+FULL_PREFETCH = re.compile(r"^.*\bevent=consuming\b.*\bprefetch=(?!1\b)\d+", re.MULTILINE)
+
 Parked = namedtuple("Parked", "key status reason sqlstate detail deliveries")
 
 
@@ -45,9 +47,10 @@ class Stage:
         assert {message.outcome for message in sent} <= {publisher.CONFIRMED}
         return sent
 
-    def sections(self, consumers=None, plugin="scripted", database=None, broker=None, **settings):
+    def sections(self, consumers=None, plugin="scripted", process=None, database=None, broker=None, **settings):
         """An INI file: consumers maps names to queues (default: one), settings are the same for all of them."""
         sections = {name: dict(keys) for name, keys in self._base.items()}
+        sections["effectd"].update(process or {})
         sections["database:main"].update(database or {})
         sections["broker:main"].update(broker or {})
         for name, queue in (consumers or {CONSUMER: QUEUE}).items():
@@ -63,6 +66,23 @@ class Stage:
         with self.daemon(**settings) as daemon:
             self.vhost.wait_empty(*(queues or [QUEUE]), timeout=timeout)
         return counted(daemon)
+
+    def deliver(self, *messages, timeout=30, properties=None, **settings):
+        """Send messages to an effectd that waits for them, wait until all are settled, and return what it counted."""
+        self.declare()
+        with self.daemon(**settings) as daemon:
+            self.ready(daemon, settings.get("workers", 1))
+            self.send(*messages, **(properties or {}))
+            self.vhost.wait_empty(QUEUE, timeout=timeout)
+        return counted(daemon)
+
+    def ready(self, daemon, workers=1, since=0):
+        """Wait until a started daemon has left probation, where it takes one message at a time. Its queue is empty."""
+        def consuming():
+            assert daemon.alive(), f"effectd ended; {daemon.log_tail()}"
+            return len(FULL_PREFETCH.findall(daemon.log()[since:])) >= workers
+        wait_until(consuming, 15, f"{workers} workers to consume at full prefetch", explain=daemon.log_tail)
+        return daemon
 
     @contextlib.contextmanager
     def gate(self, key="gate"):
@@ -91,6 +111,7 @@ class Stage:
         """Hand all messages to one worker in one batch, wait until all are settled, and return what it counted."""
         self.declare()
         with self.gate() as open_gate, self.daemon(**settings) as daemon:
+            self.ready(daemon)
             self.send(script("gate"))
             self.wait_blocked()
             self.send(*messages)

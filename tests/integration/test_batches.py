@@ -112,8 +112,7 @@ def test_nothing_stays_behind_a_deciding_statement_that_said_duplicate(stage):
 def test_an_older_version_is_stale_and_leaves_nothing_behind(stage):
     messages = [script(f"v{n}", ["newer", "thing", n], ["effect"]) for n in (5, 7, 6, 8, 7)]
     messages[4]["key"] = "v7 again"
-    stage.declare().send(*messages)
-    assert outcomes(stage.drain(plugin__claim="none", batch_max=1)) == {"applied": 3, "stale": 2}
+    assert outcomes(stage.deliver(*messages, plugin__claim="none", batch_max=1)) == {"applied": 3, "stale": 2}
     assert stage.effects() == {"v5": 1, "v7": 1, "v8": 1} and not stage.claims()
     assert stage.db.rows("SELECT * FROM versions") == [("thing", 8)]
 
@@ -180,6 +179,7 @@ def test_a_multiple_ack_never_passes_over_a_delivery_that_is_not_settled(stage):
     """One claim is blocked by somebody else: its 99 siblings are settled, it alone stays with the worker."""
     stage.declare()
     with stage.gate("k050") as open_gate, stage.daemon(database={"lock_timeout": "200ms"}) as daemon:
+        stage.ready(daemon)
         stage.send(*[script(name) for name in NAMES])
         wait_until(lambda: stage.vhost.depth(QUEUE) == (0, 1), 20, "99 of 100 deliveries to be settled")
         assert stage.effects().keys() == set(NAMES) - {"k050"}
