@@ -191,6 +191,7 @@ def test_exchange_and_routing_key_arrive(session, vhost, queue):
     vhost.bind(exchange, key, queue)
     with vhost.connect() as connection:
         channel = connection.channel()
+        channel.confirm_delivery()
         for body in bodies:
             channel.basic_publish(exchange, key, body)
     assert ok(session.consume(queue))

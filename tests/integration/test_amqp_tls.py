@@ -1,6 +1,7 @@
 """TLS to the broker: only the right certificate connects, nothing below TLS 1.2, verification on by default."""
 import contextlib
 import os
+import pathlib
 import socket
 import ssl
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from integration.test_amqp_session import Driver, ok
 from lib.ports import free_ports
 from lib.rabbit import Rabbit
+from lib.wait import wait_until
 
 TLS = """\
 listeners.ssl.local = 127.0.0.1:{port}
@@ -51,17 +53,21 @@ def make_certificate(folder, name, days=2, ca="ca"):
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
+def certificates(servers_folder):
+    folder = pathlib.Path(servers_folder, "tls")
+    folder.mkdir()
     make_ca(folder, "ca")
     make_ca(folder, "stranger")
     make_certificate(folder, "localhost")
     make_certificate(folder, "expired", days=-1)
-    for path in [folder, *folder.parents][:3]:
-        path.chmod(0o755)
     for file in folder.iterdir():
-        file.chmod(0o644)
+        file.chmod(0o644)  # the broker runs as another user
     return folder
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +75,9 @@ def tls(servers_folder, certificates):
     port = free_ports(1)[0]
     server = Rabbit(os.path.join(servers_folder, "mq-tls"), config=TLS.format(port=port, folder=certificates))
     try:
-        yield server.create().start(), port
+        server.create().start()
+        wait_until(lambda: listens(port), 20, "the TLS listener, which comes after the plain one")
+        yield server, port
     finally:
         server.destroy()
 
@@ -117,6 +125,7 @@ def test_the_right_certificate_carries_deliveries(driver, tls, certificates):
     bodies = [os.urandom(size) for size in [0, 1, 16384, 300_000, 5 << 20, *range(16000, 16800, 10)]]
     with server.connect() as connection:
         channel = connection.channel()
+        channel.confirm_delivery()  # what is not confirmed may be lost with its connection
         for body in bodies:
             channel.basic_publish("", "tls", body)
     got = driver.deliveries(len(bodies))
