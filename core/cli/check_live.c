@@ -77,26 +77,35 @@ static enum status tell_server(struct check *c, const struct subject *s, const s
 	return ST_OK;
 }
 
-/* A session fit to prepare statements on, or NULL: reported. */
-static struct pg_session *open_database(struct check *c, const struct config_database *config)
+static enum status open_session(struct check *c, const struct config_database *config, struct pg_session **ret,
+				struct error *err)
+{
+	struct pg_params params;
+	params_of_database(config, &c->config->process, "effectd/check", &params);
+	return pg_session_open(ret, &params, &wait_alone, err);
+}
+
+static void destroy_session(struct pg_session **s)
+{
+	pg_session_destroy(*s);
+}
+
+/* What is the same for all its consumers; false: reported. */
+static bool check_server(struct check *c, const struct config_database *config)
 {
 	const struct subject s = subject_of("database", config->name, config->place);
 	struct error err = { 0 };
-	struct pg_session *session = NULL;
-	struct pg_params params;
-	params_of_database(config, &c->config->process, "effectd/check", &params);
-	enum status st = pg_session_open(&session, &params, &wait_alone, &err);
+	CLEANUP(destroy_session) struct pg_session *session = NULL;
+	enum status st = open_session(c, config, &session, &err);
 	if (st == ST_OK)
 		st = migrate_require(session, &err);
 	if (st == ST_OK)
 		st = check_privileges(c, &s, session, &err);
 	if (st == ST_OK)
 		st = tell_server(c, &s, config, session, &err);
-	if (st == ST_OK)
-		return session;
-	report_error(c, &s, s.place, NULL, &err);
-	pg_session_destroy(session);
-	return NULL;
+	if (st != ST_OK)
+		report_error(c, &s, s.place, NULL, &err);
+	return st == ST_OK;
 }
 
 /* --- plugins --- */
@@ -121,31 +130,29 @@ static void tell_guarantee(struct check *c, const struct subject *s, const struc
 			   (double)config->retention_ms / (24.0 * 60 * 60 * 1000));
 }
 
-static void check_statements(struct check *c, const struct check_consumer *consumer, struct pg_session *session)
+/* On a session of its own, as in a worker. */
+static void check_statements(struct check *c, const struct check_consumer *consumer)
 {
 	const struct config_consumer *config = consumer->config;
 	const struct subject s = subject_of("consumer", config->name, config->place);
 	struct error err = { 0 };
+	CLEANUP(destroy_session) struct pg_session *session = NULL;
 	CLEANUP(destroy_instance) struct plugin_instance *instance = NULL;
 	AUTOFREE struct plugin_setting *settings = params_of_plugin(config);
-	enum status st = settings ? plugin_instance_create(&instance, consumer->plugin, config->name, settings,
-							   config->settings.count, &err)
-				  : error_oom(&err);
-	if (st != ST_OK) {
-		report_error(c, &s, config->plugin_place, "plugin", &err);
-		return;
-	}
 	size_t bad = 0;
-	st = plugin_instance_prepare(instance, session, &bad, &err);
-	if (st == ST_REFUSED) { /* whatever the SQLSTATE: the plugin and this database do not fit */
-		check_problem(c, EXIT_CONFIGURATION, config->plugin_place, s.section, "plugin",
-			      "statement %s: %s (SQLSTATE %s)", instance->statements[bad].name, err.text, err.sqlstate);
-		return;
-	}
-	if (st != ST_OK) {
+	enum status st = settings ? open_session(c, config->database, &session, &err) : error_oom(&err);
+	if (st == ST_OK)
+		st = plugin_instance_create(&instance, consumer->plugin, config->name, settings, config->settings.count,
+					    &err);
+	if (st == ST_OK)
+		st = plugin_instance_prepare(instance, session, &bad, &err);
+	if (st == ST_REFUSED) /* not a matter of what the SQLSTATE says of the server: plugin and database do not fit */
+		check_problem(c, EXIT_CONFIGURATION, config->plugin_place, s.section, "plugin", "%s (SQLSTATE %s)",
+			      err.text, err.sqlstate);
+	else if (st != ST_OK)
 		report_error(c, &s, config->plugin_place, "plugin", &err);
+	if (st != ST_OK)
 		return;
-	}
 	check_fact(c, s.title, "plugin %s %s, %zu statements prepared and described", config->plugin,
 		   consumer->plugin->descriptor.version ? consumer->plugin->descriptor.version : "",
 		   instance->statement_count);
@@ -154,20 +161,28 @@ static void check_statements(struct check *c, const struct check_consumer *consu
 
 static void check_database(struct check *c, const struct config_database *config)
 {
-	struct pg_session *session = NULL;
+	bool asked = false;
 	for (size_t i = 0; i < c->config->consumer_count; i++) {
 		const struct check_consumer *consumer = &c->consumers[i];
 		if (consumer->config->database != config)
 			continue;
-		if (!session && !(session = open_database(c, config)))
+		if (!asked && !check_server(c, config))
 			return;
+		asked = true;
 		if (consumer->plugin)
-			check_statements(c, consumer, session);
+			check_statements(c, consumer);
 	}
-	pg_session_destroy(session);
 }
 
 /* --- brokers --- */
+
+/* 403: user, password or permission; 530: virtual host; else what was refused does not fit what is there. */
+static int amqp_exit_code(const struct error *err)
+{
+	if (err->status != ST_REFUSED)
+		return cli_exit_code(err);
+	return err->code == 403 || err->code == 530 ? EXIT_PERMISSION : EXIT_CONFIGURATION;
+}
 
 static void check_queue(struct check *c, const struct config_consumer *config, struct amqp_session *session)
 {
@@ -181,7 +196,7 @@ static void check_queue(struct check *c, const struct config_consumer *config, s
 	else if (st == ST_REFUSED && err.code == 404 && config->declare == DECLARE_YES)
 		check_fact(c, s.title, "queue %s does not exist yet: it will be made (declare = yes)", config->queue);
 	else
-		report_error(c, &s, config->place, "queue", &err);
+		check_problem(c, amqp_exit_code(&err), config->queue_place, s.section, "queue", "%s", err.text);
 }
 
 static void check_broker(struct check *c, const struct config_broker *config)
@@ -196,9 +211,7 @@ static void check_broker(struct check *c, const struct config_broker *config)
 			continue;
 		params_of_broker(config, "effectd/check", &params);
 		if (!session && amqp_session_open(&session, &params, &wait_alone, &err) != ST_OK) {
-			/* 403: user or password, 530: virtual host */
-			check_problem(c, err.code == 403 || err.code == 530 ? EXIT_PERMISSION : cli_exit_code(&err),
-				      s.place, s.section, NULL, "%s", err.text);
+			check_problem(c, amqp_exit_code(&err), s.place, s.section, NULL, "%s", err.text);
 			return;
 		}
 		check_queue(c, consumer, session);

@@ -62,7 +62,7 @@ struct config_consumer { /* [consumer:NAME] */
 	const char *name;
 	struct config_place place;
 	const char *plugin, *queue;
-	struct config_place plugin_place; /* of the key `plugin` */
+	struct config_place plugin_place, queue_place; /* of the keys */
 	const char *broker_name, *database_name;
 	const struct config_broker *broker;     /* resolved */
 	const struct config_database *database; /* resolved */

@@ -1,0 +1,198 @@
+"""effectd check, config and the command line, as a person or a deployment script calls them."""
+import json
+import subprocess
+
+import pytest
+
+from lib import build, config
+from lib.daemon import effectd
+
+
+@pytest.fixture
+def check(tmp_path):
+    """Write sections as effectd.ini and run `effectd check` on it."""
+    def run(sections, *args, **options):
+        file = tmp_path / "effectd.ini"
+        file.write_text(sections if isinstance(sections, str) else config.text(sections))
+        return effectd("check", "-c", file, *args, **options)
+    return run
+
+
+@pytest.fixture
+def shop(db, vhost, runtime_dir):
+    """The three consumers on queues that exist."""
+    names = {"loyalty": "loyalty_points", "analytics": "analytics", "receipts": "receipts"}
+    vhost.declare(*names)
+    return {**config.base(db, vhost, runtime_dir),
+            **{f"consumer:{name}": config.consumer(plugin, name) for name, plugin in names.items()}}
+
+
+OFFLINE = {
+    "effectd": {"plugin_dir": build.FOLDER},
+    "broker:main": {"url": "amqp://guest@127.0.0.1:1/"},
+    "database:main": {"conninfo": "host=127.0.0.1 port=1 dbname=x"},
+    "consumer:loyalty": config.consumer("loyalty_points", "loyalty"),
+}
+
+
+def test_a_good_configuration_is_called_fine_without_a_server(check):
+    done = check(OFFLINE)
+    assert (done.rc, done.stderr) == (0, "")
+    assert done.stdout == "configuration is fine: 1 consumer, 1 worker, 1 broker, 1 database\n"
+
+
+def test_plugin_problems_have_the_line_of_their_setting(check, tmp_path):
+    sections = {**OFFLINE,
+                "consumer:loyalty": config.consumer("loyalty_points", "a", plugin__cents_per_pont=1,
+                                                    plugin__cents_per_point=0),
+                "consumer:wrong": config.consumer("analytics", "b"),
+                "consumer:gone": {"plugin": "gone.so", "queue": "c"}}
+    done = check(sections)
+    lines = (tmp_path / "effectd.ini").read_text().splitlines()
+
+    def at(text):
+        return f"{tmp_path}/effectd.ini:{lines.index(text) + 1}: "
+
+    wrong = f"plugin = {build.plugin('analytics')}"
+    expected = [
+        at("plugin.cents_per_pont = 1") + "[consumer:loyalty] plugin.cents_per_pont: the plugin has no such option: "
+                                          "did you mean plugin.cents_per_point?",
+        at("plugin.cents_per_point = 0") + "[consumer:loyalty] plugin.cents_per_point: must be at least 1",
+        at(wrong) + "[consumer:wrong] plugin: ",
+        at("plugin = gone.so") + "[consumer:gone] plugin: ",
+        "4 problems",
+    ]
+    assert done.rc == 78
+    for line, begin in zip(done.stderr.splitlines(), expected, strict=True):
+        assert line.startswith(begin), done.stderr
+    assert "analytics" in done.stderr.splitlines()[2] and "wrong" in done.stderr.splitlines()[2]
+
+
+def test_problems_of_the_file_come_as_json_too(check):
+    done = check("[effectd]\nlog_levl = info\n", "--json")
+    found = json.loads(done.stdout)
+    assert done.rc == 78 and done.stderr == ""
+    assert found["problem_count"] == 1
+    assert found["problems"][0]["line"] == 2 and found["problems"][0]["key"] == "log_levl"
+
+
+def test_a_file_that_is_not_there_is_a_configuration_problem():
+    done = effectd("check", "-c", "/nowhere/effectd.ini")
+    assert done.rc == 78 and "/nowhere/effectd.ini: cannot be read: No such file" in done.stderr
+
+
+def test_a_configuration_without_consumers_would_run_nothing(check):
+    done = check("[database:main]\nconninfo = x\n")
+    assert done.rc == 78 and "nothing would run" in done.stderr
+
+
+def test_live_says_what_holds(check, shop):
+    done = check(shop, "--live")
+    assert (done.rc, done.stderr) == (0, ""), done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("database main: PostgreSQL ") and "durable" in line for line in lines)
+    assert "broker main: logged in" in lines
+    for name in ("loyalty", "analytics", "receipts"):
+        assert any(line.startswith(f"consumer {name}: queue {name} has 0 messages ready") for line in lines)
+        assert f"consumer {name}: each key's effect commits at most once within its window of 30 days" in lines
+    assert any(line.startswith("consumer loyalty: plugin ") and "statements prepared and described" in line
+               for line in lines)
+    assert lines[-1].startswith("configuration and servers are fine: 3 consumers")
+
+
+def test_live_finds_a_missing_table_and_a_missing_queue_in_one_run(check, shop, db):
+    db.execute("DROP TABLE point_ledger CASCADE")
+    shop["consumer:analytics"]["queue"] = "absent"
+    done = check(shop, "--live")
+    assert done.rc == 78
+    assert "[consumer:loyalty] plugin: statement entry: " in done.stderr and "42P01" in done.stderr
+    assert "[consumer:analytics] queue: " in done.stderr and "absent" in done.stderr
+    assert done.stderr.endswith("2 problems\n")
+
+
+def test_live_tells_a_queue_that_will_be_made_from_one_that_is_missing(check, shop):
+    shop["consumer:loyalty"] |= {"queue": "absent", "declare": "yes"}
+    done = check(shop, "--live")
+    assert done.rc == 0 and "queue absent does not exist yet: it will be made" in done.stdout, done.stderr
+
+
+def test_live_without_servers_is_unavailable(check):
+    done = check(OFFLINE, "--live")
+    assert done.rc == 69
+    assert "[database:main] " in done.stderr and "[broker:main] " in done.stderr and "2 problems" in done.stderr
+
+
+def test_live_refuses_a_database_without_the_schema(check, shop, empty_db):
+    shop["database:main"]["conninfo"] = empty_db.conninfo
+    done = check(shop, "--live")
+    assert done.rc == 78 and "[database:main] " in done.stderr and "migrate up" in done.stderr
+
+
+def test_live_names_what_the_role_may_not_do(check, shop, db):
+    db.execute("DROP ROLE IF EXISTS check_reader; CREATE ROLE check_reader LOGIN;"
+               "GRANT USAGE ON SCHEMA effectd TO check_reader;"
+               "GRANT SELECT ON ALL TABLES IN SCHEMA effectd, public TO check_reader")
+    try:
+        shop["database:main"]["conninfo"] = f"{db.conninfo} user=check_reader"
+        del shop["consumer:loyalty"], shop["consumer:analytics"]  # receipts has no tables of its own
+        done = check(shop, "--live")
+        assert done.rc == 77, done.stderr
+        assert "the role is not allowed: effectd.processed_messages INSERT" in done.stderr
+    finally:
+        db.execute("DROP OWNED BY check_reader; DROP ROLE check_reader")
+
+
+def test_live_changes_nothing(check, shop, db, vhost):
+    counts = "SELECT (SELECT count(*) FROM effectd.processed_messages), (SELECT count(*) FROM point_ledger)," \
+             " (SELECT n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname = 'balances')"
+    before = db.rows(counts)
+    shop["consumer:loyalty"] |= {"queue": "absent", "declare": "yes"}
+    assert check(shop, "--live").rc == 0
+    assert db.rows(counts) == before
+    assert effectd("check", "-c", "/nowhere").rc == 78
+    shop["consumer:loyalty"]["declare"] = "no"
+    assert check(shop, "--live").rc == 78  # the queue was not made
+
+
+def test_config_default_is_a_configuration(tmp_path):
+    printed = effectd("config", "default")
+    (tmp_path / "effectd.ini").write_text(printed.stdout)
+    shown = effectd("config", "show", "-c", tmp_path / "effectd.ini")
+    assert shown.rc == 0 and "[consumer:loyalty]" in shown.stdout, shown.stderr
+
+
+def test_config_show_knows_the_environment_and_masks(tmp_path):
+    (tmp_path / "effectd.ini").write_text("[database:main]\nconninfo = host=${DB_HOST} password=${DB_PASSWORD}\n")
+    shown = effectd("config", "show", "-c", tmp_path / "effectd.ini", "--json",
+                    env={"DB_HOST": "db.example", "DB_PASSWORD": "s3cret"})
+    value = json.loads(shown.stdout)["database:main"]["conninfo"]
+    assert value["value"] == "host=db.example password=********" and value["line"] == 2
+    missing = effectd("config", "show", "-c", tmp_path / "effectd.ini", env={"DB_HOST": "x"})
+    assert missing.rc == 78 and "DB_PASSWORD is not set" in missing.stderr and missing.stdout == ""
+
+
+@pytest.mark.parametrize("args, text", [
+    ([], "usage: effectd COMMAND"),
+    (["chek"], "did you mean check?"),
+    (["check", "--liv3"], "did you mean --live?"),
+    (["check", "-x"], "there is no option -x"),
+    (["check", "-c"], "-c needs an argument"),
+    (["check", "file.ini"], "unexpected argument file.ini"),
+    (["config"], "`show` or `default`"),
+    (["config", "shw"], "did you mean show?"),
+])
+def test_wrong_usage_exits_2_and_says_what_is_right(args, text):
+    done = effectd(*args)
+    assert done.rc == 2 and text in done.stderr and done.stdout == ""
+
+
+def test_help_leads_with_examples():
+    for args in (["--help"], ["check", "--help"], ["config", "--help"], ["run", "-h"]):
+        done = effectd(*args)
+        assert done.rc == 0 and done.stdout.startswith("Examples:\n  effectd "), done
+
+
+def test_what_cannot_be_written_is_an_error():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([build.EFFECTD, "config", "default"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1 and b"No space left" in done.stderr
