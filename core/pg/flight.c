@@ -25,44 +25,62 @@ enum status pg_session_lost(struct pg_session *s, enum status status, struct err
 	return status;
 }
 
+/* Reads what libpq still holds of a closed connection, for the server's last words. Nothing else of it may be believed:
+ * with the connection libpq dropped its list of what was asked, and takes rows for a command that is done. */
+static void hear_last_words(struct pg_session *s)
+{
+	for (unsigned i = 0; i <= 2 * s->pending && !PQisBusy(s->conn) && !s->last_words.fatal; i++) {
+		CLEANUP(pg_result_clear) PGresult *res = PQgetResult(s->conn);
+		struct error said = { 0 };
+		if (res && PQresultStatus(res) == PGRES_FATAL_ERROR)
+			pg_report_result(res, ST_UNAVAILABLE, &said);
+		if (said.fatal)
+			s->last_words = said;
+	}
+}
+
 enum status pg_session_broken(struct pg_session *s, struct error *err)
 {
-	/* What the server said before it went tells more than that it went. */
-	if (s->last_words.text[0]) {
+	bool closed = PQstatus(s->conn) == CONNECTION_BAD;
+	if (closed)
+		hear_last_words(s);
+	if (s->last_words.fatal) {
 		if (err)
 			*err = s->last_words;
 		return pg_session_lost(s, ST_UNAVAILABLE, err);
 	}
-	bool closed = PQstatus(s->conn) == CONNECTION_BAD;
 	enum status status = closed ? ST_UNAVAILABLE : ST_INTERNAL;
 	pg_report_connection(PQerrorMessage(s->conn), status,
 			     closed ? "the connection to PostgreSQL broke: " : "libpq failed: ", err);
 	return pg_session_lost(s, status, err);
 }
 
+static enum status wait_for_server(struct pg_session *s, bool to_write, struct error *err)
+{
+	/* Any sign of life starts the clock again: one answer may take longer than a deadline. */
+	int64_t patience_ms = s->commit_due ? s->commit_ms : s->answer_ms;
+	int64_t deadline_ms = patience_ms == WAIT_FOREVER ? WAIT_FOREVER : clock_mono_ms() + patience_ms;
+	int ready = s->waiter->wait(s->waiter, PQsocket(s->conn), to_write ? POLLIN | POLLOUT : POLLIN, deadline_ms);
+	if (ready > 0)
+		return ST_OK;
+	enum status st = ready < 0 ? error_set(err, ST_STOPPED, "stopped while PostgreSQL was working")
+				   : error_set(err, ST_UNAVAILABLE, "PostgreSQL gave no answer for %.3g s",
+					       (double)patience_ms / 1000);
+	return pg_session_lost(s, st, err);
+}
+
 enum status pg_session_await(struct pg_session *s, struct error *err)
 {
-	int64_t patience_ms = s->commit_due ? s->commit_ms : s->answer_ms;
+	if (PQstatus(s->conn) == CONNECTION_BAD)
+		return pg_session_broken(s, err);
 	while (PQisBusy(s->conn)) {
 		int unwritten = PQflush(s->conn);
-		if (unwritten >= 0) {
-			/* Any sign of life starts the clock again: one answer may take longer than a deadline. */
-			int64_t deadline_ms =
-				patience_ms == WAIT_FOREVER ? WAIT_FOREVER : clock_mono_ms() + patience_ms;
-			short events = unwritten ? POLLIN | POLLOUT : POLLIN;
-			int ready = s->waiter->wait(s->waiter, PQsocket(s->conn), events, deadline_ms);
-			if (ready < 0) {
-				error_set(err, ST_STOPPED, "stopped while PostgreSQL was working");
-				return pg_session_lost(s, ST_STOPPED, err);
-			}
-			if (ready == 0) {
-				error_set(err, ST_UNAVAILABLE, "PostgreSQL gave no answer for %.3g s",
-					  (double)patience_ms / 1000);
-				return pg_session_lost(s, ST_UNAVAILABLE, err);
-			}
-		}
-		/* At the end of a connection libpq may still hold whole answers, and the server's last words. */
-		if (!PQconsumeInput(s->conn) && PQisBusy(s->conn))
+		if (unwritten < 0)
+			return pg_session_broken(s, err);
+		enum status st = wait_for_server(s, unwritten > 0, err);
+		if (st != ST_OK)
+			return st;
+		if (!PQconsumeInput(s->conn))
 			return pg_session_broken(s, err);
 	}
 	return ST_OK;

@@ -27,7 +27,7 @@ struct pg_session {
 
 	bool warned;             /* a WARNING came since the last result was given out */
 	struct error warning;    /* it */
-	struct error last_words; /* an error that came while no answer was due: why the server ends the session */
+	struct error last_words; /* fatal, said while no answer was due: why the server ends the session */
 };
 
 /* PostgreSQL's own words: SQLSTATE, severity, one line of text. */

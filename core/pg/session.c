@@ -49,7 +49,7 @@ static void on_notice(void *arg, const PGresult *res)
 	if (severity && !strcmp(severity, "WARNING")) {
 		s->warned = true;
 		s->warning = said;
-	} else if (said.fatal || (severity && !strcmp(severity, "ERROR"))) {
+	} else if (said.fatal) {
 		s->last_words = said;
 	}
 }
@@ -167,5 +167,5 @@ enum status pg_session_check(struct pg_session *s, struct error *err)
 		return pg_session_gone(err);
 	bool closed = !PQconsumeInput(s->conn);
 	(void)PQisBusy(s->conn); /* makes libpq read what came: the server's last words go to on_notice() */
-	return closed || s->last_words.text[0] ? pg_session_broken(s, err) : ST_OK;
+	return closed || s->last_words.fatal ? pg_session_broken(s, err) : ST_OK;
 }

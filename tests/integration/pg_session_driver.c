@@ -345,6 +345,61 @@ static void a_terminated_session_says_why_at_its_next_statement(void **state)
 	pg_session_destroy(s);
 }
 
+/* The end is found while answers that came before it are still to be given out: libpq drops its list of what was asked
+ * then, and would take the rows for a command that is done. */
+static void a_connection_that_ends_while_much_is_sent_is_noticed_at_once_and_nothing_is_misread(void **state)
+{
+	(void)state;
+	enum { SIZE = 20000000 };
+	struct pg_session *s = open_usual();
+	prepare(s, "talk", "SELECT repeat('x', 5000)"); /* twice that is more than the server keeps to itself */
+	prepare(s, "nap", "SELECT pg_sleep(1)");        /* until after our last look at what came */
+	prepare(s, "sleep", "SELECT pg_sleep(20)");
+	prepare(s, "length", "SELECT length($1::bytea)::bigint");
+	char *data = calloc(1, SIZE);
+	const struct pg_values values = { 1, (const char *const[]){ data }, (const int[]){ SIZE }, (const int[]){ 1 } };
+	struct error err = { 0 };
+	static const char *const flight[] = { "nap", "talk", "talk", "sleep" };
+	for (size_t i = 0; i < ARRAY_LEN(flight); i++)
+		send_named(s, flight[i]);
+	must(pg_send(s, "length", &values, &err), &err);
+	must(pg_sync(s, &err), &err);
+	int64_t started_ms = clock_mono_ms();
+	assert_true(wait_alone.wait(&wait_alone, pg_session_fd(s), POLLIN, started_ms + 5000) > 0);
+	assert_int_equal(shutdown(pg_session_fd(s), SHUT_RD), 0);
+	struct pg_result r;
+	enum status st;
+	while ((st = pg_next(s, &r, &err)) == ST_OK)
+		assert_int_equal(r.kind, PG_ROWS);
+	assert_int_equal(st, ST_UNAVAILABLE);
+	assert_true(clock_mono_ms() - started_ms < 5000);
+	free(data);
+	pg_session_destroy(s);
+}
+
+static void the_servers_last_words_are_heard_when_sending_finds_its_end(void **state)
+{
+	(void)state;
+	enum { SIZE = 20000000 };
+	struct pg_session *s = open_usual();
+	prepare(s, "length", "SELECT length($1::bytea)::bigint");
+	char *data = calloc(1, SIZE);
+	const struct pg_values values = { 1, (const char *const[]){ data }, (const int[]){ SIZE }, (const int[]){ 1 } };
+	struct error err = { 0 };
+	send_named(s, "pg_begin");
+	must(pg_sync(s, &err), &err);
+	terminate(s);
+	enum status st = pg_send(s, "length", &values, &err);
+	if (st == ST_OK)
+		st = pg_sync(s, &err);
+	for (struct pg_result r; st == ST_OK;)
+		st = pg_next(s, &r, &err);
+	assert_int_equal(st, ST_UNAVAILABLE);
+	assert_string_equal(err.sqlstate, "57P01");
+	free(data);
+	pg_session_destroy(s);
+}
+
 static void a_backend_that_hangs_is_given_up_at_the_deadline(void **state)
 {
 	(void)state;
@@ -396,6 +451,8 @@ int main(void)
 		cmocka_unit_test(a_failing_row_is_not_shown),
 		cmocka_unit_test(a_terminated_idle_session_is_noticed_with_the_servers_last_words),
 		cmocka_unit_test(a_terminated_session_says_why_at_its_next_statement),
+		cmocka_unit_test(a_connection_that_ends_while_much_is_sent_is_noticed_at_once_and_nothing_is_misread),
+		cmocka_unit_test(the_servers_last_words_are_heard_when_sending_finds_its_end),
 		cmocka_unit_test_teardown(a_backend_that_hangs_is_given_up_at_the_deadline, continue_backend),
 		cmocka_unit_test(the_servers_own_limit_comes_before_ours),
 	};
