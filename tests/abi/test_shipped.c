@@ -2,6 +2,7 @@
  */
 #include "plugin/instance.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <setjmp.h>
@@ -42,7 +43,7 @@ static void start(size_t which, const char *option, const char *value)
 	char path[64];
 	snprintf(path, sizeof(path), "%s/%s.so", one->name, one->name);
 	const struct plugin_setting setting = { option, value, NULL, 0 };
-	if (plugin_load(&plugin, PLUGINS, path, &err) != ST_OK ||
+	if (plugin_load(&plugin, getenv("PLUGINS"), path, &err) != ST_OK ||
 	    plugin_instance_create(&instance, plugin, one->consumer, &setting, option ? 1 : 0, &err) != ST_OK)
 		fail_msg("%s", err.text);
 	for (size_t i = 0; i < instance->statement_count; i++) {
