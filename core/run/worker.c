@@ -193,6 +193,10 @@ static void *worker_main(void *arg)
 	w->draining = true;
 	while (!worker_must_end(w) && !drained(w))
 		;
+	/* Waits for the broker's answer: every ack before it has arrived then. */
+	struct error ignored;
+	if (w->amqp && !w->broker_lost && !worker_must_end(w) && amqp_session_close_channel(w->amqp, &ignored) != ST_OK)
+		log_debug("channel_not_closed", LOG_ERR(&ignored));
 	worker_leave_broker(w);
 	worker_lose_database(w);
 	worker_show_end(w);
