@@ -1,9 +1,13 @@
 """What a service manager hears, and the watchdog: a plugin that hangs ends the process, nothing else does."""
+import os
+import shutil
 import signal
+import subprocess
 import time
 
 import pytest
 
+from lib import build
 from lib.monitor import Monitor, ServiceManager
 from lib.wait import wait_until
 from stage import script
@@ -35,6 +39,21 @@ def managed(stage, daemon, monitor, manager):
         return daemon(sections, name=name, env=env)
 
     return make
+
+
+def test_systemd_accepts_the_unit(tmp_path):
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed (Debian: systemd)")
+    with open(os.path.join(build.FOLDER, "conf.d", "effectd.service"), encoding="utf-8") as file:
+        unit = file.read()
+    command = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
+    path = command.partition("=")[2].split()[0]
+    here = tmp_path / "effectd.service"
+    here.write_text(unit.replace(path, build.EFFECTD))  # it is not installed where the unit says
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", here], capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    for line in ("Type=notify", "Restart=always", "StartLimitIntervalSec=0", "RuntimeDirectory=effectd"):
+        assert f"\n{line}\n" in unit
 
 
 def test_it_hears_ready_a_status_and_stopping(stage, managed, manager):
