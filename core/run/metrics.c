@@ -188,7 +188,7 @@ static const struct {
 	  "Commits whose answer was lost, by what was found out about them.", in_doubt, 0 },
 	{ "effectd_rollbacks_total", METRIC_COUNTER, "Transactions that were rolled back and run again.", rollbacks,
 	  0 },
-	{ "effectd_batch_size", METRIC_HISTOGRAM, "Messages that committed in one transaction.", distribution,
+	{ "effectd_batch_size", METRIC_HISTOGRAM, "Messages that committed in one transaction; copies of a key count once.", distribution,
 	  DISTRIBUTION_BATCH_SIZE },
 	{ "effectd_transaction_seconds", METRIC_HISTOGRAM, "From BEGIN to the answer of COMMIT.", distribution,
 	  DISTRIBUTION_TRANSACTION },

@@ -1,4 +1,6 @@
 """What the daemon shows of itself: metrics that equal what a checker counts, health, readiness with its reasons."""
+import os
+import re
 import shutil
 import signal
 import socket
@@ -7,7 +9,7 @@ import time
 
 import pytest
 
-from lib import config
+from lib import build, config
 from lib.checker import Checker
 from lib.monitor import OPENMETRICS, Metrics, Monitor
 from lib.wait import wait_until
@@ -311,6 +313,18 @@ def test_metrics_name_plugins_and_build(stage, watched, monitor):
     assert plugin["consumer"] == CONSUMER and plugin["version"] == "1.0" and plugin["plugin"].endswith("scripted.so")
     (build,) = [dict(labels) for name, labels in found.samples if name == "effectd_build_info"]
     assert build.keys() == {"version", "abi"}
+
+
+def test_every_metric_and_every_reason_is_documented(watched, monitor):
+    with open(os.path.join(build.ROOT, "docs", "operations.md"), encoding="utf-8") as file:
+        tables = re.findall(r"^\| `(\w+)` \|", file.read(), re.MULTILINE)
+    with watched():
+        monitor.wait_reasons()
+        families = set(monitor.metrics().types)
+    assert families == {name for name in tables if name.startswith("effectd_")}
+    with open(os.path.join(build.ROOT, "core", "run", "health.c"), encoding="utf-8") as file:
+        words = set(re.findall(r'^\t\{ "(\w+)", ', file.read(), re.MULTILINE)) | {"draining"}
+    assert len(words) > 5 and words <= set(tables)
 
 
 def test_a_port_that_is_taken_is_said_at_start(watched, monitor):

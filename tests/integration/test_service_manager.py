@@ -159,12 +159,12 @@ def test_only_time_inside_the_plugin_counts(stage, managed):
 
 
 def test_a_process_that_was_stopped_is_not_taken_for_one_that_hangs(stage, managed):
-    with managed(effectd={"watchdog": "2s"}) as daemon:
+    with managed(effectd={"watchdog": "4s"}) as daemon:
         stage.ready(daemon)
-        stage.send(script("k", sleep_ms=1000))
+        stage.send(script("k", sleep_ms=6500))
         stage.wait_delivered(1)
         daemon.signal(signal.SIGSTOP)
-        time.sleep(4)  # twice the watchdog
+        time.sleep(5)  # the plugin runs for 1.5 s of its 6.5 s, which is below the watchdog
         daemon.signal(signal.SIGCONT)
         wait_until(lambda: stage.claims() == {"k"}, 15, "the message to be applied", explain=daemon.log_tail)
         assert "plugin_hangs" not in daemon.log()
