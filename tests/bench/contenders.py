@@ -1,6 +1,6 @@
 """Who plays: effectd, the peers that people run today, the floor, and the broker alone."""
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import programs
 from client import wait_all
@@ -10,7 +10,7 @@ TEXTBOOK, GO, DRAIN = "textbook Python", "Go, 8 connections", "drain, no databas
 ROWS, SET = "rows", "set"  # a statement or two for each message, or two statements for a whole batch
 BATCHES = (1, 10, 100, 500)
 FLOOR_BATCH = 100
-TEXTBOOK_ORDERS, SINGLE_ORDERS = 10000, 20000  # fewer for the slow: a rate needs no more
+FEWER = {1: 10000, 10: 40000}  # orders for small batches, and whoever else is slow: a rate needs no more
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Contender:
     connections: int = 1
     kind: str = ROWS
     batch: int = 1
-    most_orders: int = field(default=10**9)
+    most_orders: int = 10**9
     database: bool = True
 
     def start(self, scene, deliveries):
@@ -84,16 +84,15 @@ def floor(connections, kind, batch=FLOOR_BATCH, name=None):
 
 
 def effectd(workers, batch, kind):
-    return Effectd(effectd_name(workers, batch, kind), workers, kind, batch,
-                   SINGLE_ORDERS if batch == 1 else 10**9)
+    return Effectd(effectd_name(workers, batch, kind), workers, kind, batch, FEWER.get(batch, 10**9))
 
 
 def textbook():
-    return Peer(TEXTBOOK, [programs.TEXTBOOK], most_orders=TEXTBOOK_ORDERS)
+    return Peer(TEXTBOOK, [programs.TEXTBOOK], most_orders=FEWER[1])
 
 
 def go():
-    return Peer(GO, [programs.GO, 8], connections=8)
+    return Peer(GO, [programs.GO, 8], connections=8, most_orders=FEWER[10])
 
 
 def for_throughput():

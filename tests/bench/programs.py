@@ -11,7 +11,7 @@ TEXTBOOK = os.path.join(HERE, "peers", "textbook.py")
 LOYALTY_ROWS = os.path.join(FOLDER, "loyalty_points_rows.so")
 LOYALTY_BATCH = build.plugin("loyalty_points")
 
-MESON = ["--buildtype=release", "-Db_lto=true", "-Dtests=disabled"]
+MESON = ["--buildtype=release", "-Dtests=disabled"]
 CC = ["cc", "-O2", "-std=gnu11", "-Wall", "-Wextra"]
 PEERS = {
     PUBLISH: [*CC, "publish.c", "-lrabbitmq"],
