@@ -48,7 +48,7 @@ class Effectd(Contender):
     """One daemon with the loyalty consumer, which consumes until it is told to stop."""
 
     def start(self, scene, deliveries):
-        plugin = programs.LOYALTY_ROWS if self.kind == ROWS else programs.LOYALTY_BATCH
+        plugin = programs.LOYALTY_ROWS if self.kind == ROWS else build.plugin("loyalty_points")
         return [start_daemon(scene, {"loyalty": plugin}, workers=self.connections, batch_max=self.batch)]
 
     def finish(self, scene, clients, timeout):

@@ -9,7 +9,6 @@ FOLDER = os.path.join(build.FOLDER, "bench")
 PUBLISH, DRAIN, FLOOR, GO = (os.path.join(FOLDER, name) for name in ("publish", "drain", "floor", "go_consumer"))
 TEXTBOOK = os.path.join(HERE, "peers", "textbook.py")
 LOYALTY_ROWS = os.path.join(FOLDER, "loyalty_points_rows.so")
-LOYALTY_BATCH = build.plugin("loyalty_points")
 
 MESON = ["--buildtype=release", "-Dtests=disabled"]
 CC = ["cc", "-O2", "-std=gnu11", "-Wall", "-Wextra"]

@@ -157,16 +157,16 @@ class Scene:
         with self.vhost.connect() as connection:
             channel = connection.channel()
             for queue in self.queues:
-                self._wait(lambda: client.look() or _declared(channel, queue).message_count == 0,
-                           f"queue {queue} to be drained", client)
+                self._wait(lambda: _declared(channel, queue).message_count == 0, f"queue {queue} to be drained", client)
         time.sleep(IDLE_LOOK_S)  # the last batches: the next question costs the broker more
         for queue in self.queues:
-            self._wait(lambda: client.look() or self.vhost.depth(queue) == (0, 0), f"queue {queue} to be acknowledged",
-                       client)
+            self._wait(lambda: self.vhost.depth(queue) == (0, 0), f"queue {queue} to be acknowledged", client)
 
     def _wait(self, condition, what, client=None):
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
+            if client and client.ended():
+                raise RuntimeError(f"while waiting for {what} it ended by itself:\n{client.output()}")
             if time.monotonic() > deadline:
                 raise RuntimeError(f"waited {PATIENCE_S} s in vain for {what}\n{client.output() if client else ''}")
             time.sleep(0.25)
