@@ -158,13 +158,15 @@ def test_only_time_inside_the_plugin_counts(stage, managed):
                    explain=daemon.log_tail)
 
 
+@pytest.mark.slow
 def test_a_process_that_was_stopped_is_not_taken_for_one_that_hangs(stage, managed):
-    with managed(effectd={"watchdog": "4s"}) as daemon:
+    with managed(effectd={"watchdog": "5s"}) as daemon:
         stage.ready(daemon)
-        stage.send(script("k", sleep_ms=6500))
+        stage.send(script("k", sleep_ms=7500))
         stage.wait_delivered(1)
+        time.sleep(1.2)  # the watchdog, which looks once a second, has seen the plugin run
         daemon.signal(signal.SIGSTOP)
-        time.sleep(5)  # the plugin runs for 1.5 s of its 6.5 s, which is below the watchdog
+        time.sleep(5.5)  # the plugin runs for two of its 7.5 s
         daemon.signal(signal.SIGCONT)
         wait_until(lambda: stage.claims() == {"k"}, 15, "the message to be applied", explain=daemon.log_tail)
         assert "plugin_hangs" not in daemon.log()
