@@ -12,12 +12,11 @@ enum { TEXT_MAX = 1000 };
 
 void plugin_call_init(struct plugin_call *call, struct plugin_instance *instance, struct arena *arena)
 {
-	*call = (struct plugin_call){
-		.pub = { &plugin_host, instance->state },
-		.instance = instance,
-		.arena = arena,
-		.tail = &call->first,
-	};
+	memset(call, 0, offsetof(struct plugin_call, text) + 1); /* not the whole text: this is done for each call */
+	call->pub = (struct effectd_call){ &plugin_host, instance->state };
+	call->instance = instance;
+	call->arena = arena;
+	call->tail = &call->first;
 }
 
 void call_fault(struct plugin_call *call, effectd_verdict fault, const char *fmt, ...)
