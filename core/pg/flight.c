@@ -195,7 +195,7 @@ enum status pg_drain(struct pg_session *s, struct error *err)
 {
 	enum status first = ST_OK;
 	for (;;) {
-		struct pg_result r;
+		struct pg_result r = { .kind = PG_SYNC };
 		struct error e;
 		enum status st = pg_next(s, &r, &e);
 		bool failed = st == ST_OK && r.kind == PG_ERROR && first == ST_OK;
