@@ -30,7 +30,7 @@ class Results:
 
 
 def throughput_table(results, contenders):
-    head = ["", "deliveries/s", "rounds", "x Python", "x Go", "x floor", "CPU us", "x floor", "servers' CPU us",
+    head = ["", "deliveries/s", "rounds", "x Python", "x Go", "x floor", "CPU us", "CPU x floor", "servers' CPU us",
             "batch", "peak MiB"]
     rows = []
     for one in contenders:
