@@ -95,6 +95,7 @@ CREATE TABLE effectd.parked_messages (
 	deliveries bigint NOT NULL DEFAULT 1,
 	next_attempt_at timestamptz,
 	leased_until timestamptz,
+	beyond_window boolean NOT NULL DEFAULT false,
 	first_seen_at timestamptz NOT NULL DEFAULT now(),
 	parked_at timestamptz NOT NULL DEFAULT now(),
 	-- Without a time a row would wait for ever and nobody would see why.
@@ -104,6 +105,8 @@ COMMENT ON TABLE effectd.parked_messages IS 'messages that wait for their next a
 COMMENT ON COLUMN effectd.parked_messages.fingerprint IS 'SHA-256 of what identifies the message';
 COMMENT ON COLUMN effectd.parked_messages.properties IS 'all AMQP properties and headers, as they came';
 COMMENT ON COLUMN effectd.parked_messages.headers IS 'the same for people to read; never read by effectd';
+COMMENT ON COLUMN effectd.parked_messages.beyond_window IS
+	'a person said that it may be applied although it is older than the window';
 COMMENT ON COLUMN effectd.parked_messages.deliveries IS 'how often the broker brought it since it is parked, and once';
 
 -- Also answers whether a key has a parked row, which keeps its claim.

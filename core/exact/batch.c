@@ -121,14 +121,20 @@ static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct err
 	if (FAULT_POINT("before_claim"))
 		return injected(x, "before_claim", err);
 	observe_begin(x);
+	bool parked_before = false;
 	enum status st = pg_begin_send(x->session, err);
+	if (st == ST_OK && x->params.stop_on_dead)
+		st = parked_before_send(x, err);
 	if (st == ST_OK && claiming > 0)
 		st = claim_send(x, n, err);
 	if (st == ST_OK)
 		st = pg_sync(x->session, err);
 	if (st != ST_OK)
 		return fault_in_session(x, st, NULL, err);
-	if ((st = pg_begin_read(x->session, err)) == ST_OK && claiming > 0)
+	st = pg_begin_read(x->session, err);
+	if (st == ST_OK && x->params.stop_on_dead)
+		st = parked_before_read(x, &parked_before, err);
+	if (st == ST_OK && claiming > 0)
 		st = claim_read(x, n, err);
 	struct error ignored;
 	const enum status drained =
@@ -139,6 +145,10 @@ static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct err
 		observe_claims(x);
 	if (st == ST_REFUSED)
 		return fault_in_claim(x, n, err);
+	if (parked_before) {
+		error_set(err, ST_REFUSED, "a message before this one is parked");
+		return RUN_DEAD;
+	}
 	for (size_t i = 0; i < n && claiming > 0; i++)
 		if (x->set[i]->claims && !x->set[i]->won)
 			x->set[i]->outcome = OUTCOME_DUPLICATE;
@@ -272,8 +282,9 @@ static void settle_set(struct exact *x, size_t n)
 static enum exact_result result_of(enum run run)
 {
 	static const enum exact_result results[] = {
-		[RUN_CONTENDED] = EXACT_CONTENDED, [RUN_ENVIRONMENT] = EXACT_ENVIRONMENT, [RUN_PROGRAM] = EXACT_PROGRAM,
-		[RUN_BROKEN] = EXACT_BROKEN,       [RUN_STOPPED] = EXACT_STOPPED,
+		[RUN_CONTENDED] = EXACT_CONTENDED, [RUN_ENVIRONMENT] = EXACT_ENVIRONMENT,
+		[RUN_PROGRAM] = EXACT_PROGRAM,     [RUN_BROKEN] = EXACT_BROKEN,
+		[RUN_DEAD] = EXACT_DEAD,           [RUN_STOPPED] = EXACT_STOPPED,
 	};
 	return results[run];
 }
@@ -301,9 +312,8 @@ enum exact_result batch_run(struct exact *x, struct error *err)
 		x->limit = x->limit * 2 < x->params.batch_max ? x->limit * 2 : x->params.batch_max;
 	}
 	if (dead && x->params.stop_on_dead) {
-		error_set(err, ST_REFUSED,
-			  "a message was parked and stop_on_dead is set: `effectd parked list` shows it");
-		return EXACT_PROGRAM;
+		error_set(err, ST_REFUSED, "a message was parked");
+		return EXACT_DEAD;
 	}
 	return worked ? EXACT_WORKED : EXACT_IDLE;
 }

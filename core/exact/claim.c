@@ -19,11 +19,15 @@ static const char outbox_sql[] =
 	"INSERT INTO effectd.outbox (consumer, message_key, kind, payload, headers, ordering_key, idempotency_key)"
 	" VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
+/* stop_on_dead: what is parked, and waits for a person or for its next attempt, came before what is in hand. */
+static const char parked_before_sql[] = "SELECT FROM effectd.parked_messages WHERE consumer = $1 LIMIT 1";
+
 const struct pg_statement exact_statements[EXACT_STATEMENT_COUNT] = {
 	{ .name = "claim", .sql = claim_sql },
 	{ .name = "unclaim", .sql = unclaim_sql },
 	{ .name = "outbox", .sql = outbox_sql },
 	{ .name = "park", .sql = park_sql },
+	{ .name = "parked_before", .sql = parked_before_sql },
 };
 
 /* The keys of those items of the set for which chosen() holds, as one binary text[] parameter. */
@@ -67,6 +71,27 @@ enum status claim_send(struct exact *x, size_t n, struct error *err)
 enum status claim_undo_send(struct exact *x, size_t n, struct error *err)
 {
 	return send_keys(x, n, "unclaim", unclaims, err);
+}
+
+enum status parked_before_send(struct exact *x, struct error *err)
+{
+	const struct pg_values values = {
+		.count = 1,
+		.data = (const char *const[]){ x->params.consumer },
+		.lengths = (const int[]){ (int)strlen(x->params.consumer) },
+		.formats = (const int[]){ 1 },
+	};
+	return pg_send(x->session, "parked_before", &values, err);
+}
+
+enum status parked_before_read(struct exact *x, bool *ret, struct error *err)
+{
+	struct pg_result result;
+	enum status st = pg_next(x->session, &result, err);
+	if (st == ST_OK && result.kind == PG_ERROR)
+		return ST_REFUSED;
+	*ret = st == ST_OK && result.rows > 0;
+	return st;
 }
 
 enum status claim_read(struct exact *x, size_t n, struct error *err)

@@ -67,9 +67,9 @@ void exact_detach(struct exact *x)
 	x->session = NULL;
 }
 
-void exact_set_careful(struct exact *x, bool careful)
+void exact_set_care(struct exact *x, enum care care)
 {
-	x->careful = careful;
+	x->care = care;
 }
 
 size_t exact_held(const struct exact *x)
@@ -172,7 +172,7 @@ static void collect(struct exact *x)
 	const int64_t now = clock_mono_ms();
 	for (size_t i = 0; i < x->hand_count; i++)
 		ready += x->hand[i]->not_before_ms <= now;
-	const size_t most = x->careful ? 1 : x->params.batch_max;
+	const size_t most = x->care != CARE_NONE ? 1 : x->params.batch_max;
 	while (ready < most && x->hand_count < hand_capacity(x) && bytes < x->params.batch_bytes) {
 		struct delivery *d = x->source->ops->next(x->source);
 		if (!d)
@@ -183,23 +183,60 @@ static void collect(struct exact *x)
 	}
 }
 
-/* Careful mode: the delivery is counted before the plugin sees it; one that was counted too often is parked unseen. */
+/* A statement of the source's own, outside of any transaction, failed. */
+static enum exact_result source_failed(struct exact *x, enum status st, const struct error *err)
+{
+	if (st == ST_REFUSED)
+		return pg_sqlstate_kind(err).class == FAULT_ENVIRONMENT ? EXACT_ENVIRONMENT : EXACT_PROGRAM;
+	x->session = NULL;
+	return st == ST_STOPPED ? EXACT_STOPPED : EXACT_ENVIRONMENT;
+}
+
+/* Careful mode: the delivery is counted before the plugin sees it; one that must not be seen is parked. WORKED with an
+ * item that neither parks nor is skipped: go in. */
 static enum exact_result enter(struct exact *x, struct item *item, struct error *err)
 {
 	struct delivery *d = item->d;
-	bool culprit;
-	enum status st = x->source->ops->enter(x->source, x->session, d, &x->arena, &culprit, err);
-	if (st == ST_REFUSED)
-		return pg_sqlstate_kind(err).class == FAULT_ENVIRONMENT ? EXACT_ENVIRONMENT : EXACT_PROGRAM;
-	if (st != ST_OK) {
-		x->session = NULL;
-		return st == ST_STOPPED ? EXACT_STOPPED : EXACT_ENVIRONMENT;
-	}
-	d->entered = true;
-	if (culprit)
+	enum entry entry;
+	const enum status st =
+		x->source->ops->enter(x->source, x->session, d, &x->arena, x->care == CARE_ALL, &entry, err);
+	if (st != ST_OK)
+		return source_failed(x, st, err);
+	switch (entry) {
+	case ENTRY_GO:
+		d->entered = true;
+		break;
+	case ENTRY_SUSPECT:
+		return EXACT_SUSPECT;
+	case ENTRY_CULPRIT:
 		fault_park(x, item, PARK_CRASH, false, NULL,
 			   "the process died again and again with this message inside the plugin");
+		break;
+	case ENTRY_EXPIRED:
+		fault_park(x, item, PARK_EXPIRED, false, NULL,
+			   "it is older than the consumer's window: an earlier copy's claim may be gone");
+		break;
+	case ENTRY_GONE:
+		d->gone = item->skipped = true;
+		break;
+	}
 	return EXACT_WORKED;
+}
+
+/* It came out of the plugin alive. A count that cannot be taken back now, because the session is lost, stands until it
+ * settles. */
+static void leave(struct exact *x, struct delivery *d)
+{
+	struct error err = { 0 };
+	if (!d->entered || !x->session)
+		return;
+	const enum status st = x->source->ops->leave(x->source, x->session, d, &err);
+	if (st == ST_OK)
+		d->entered = false;
+	else if (st != ST_REFUSED)
+		x->session = NULL;
+	if (st != ST_OK)
+		log_warn("crash_count_stands", LOG_ERR(&err));
 }
 
 /* Asks the plugin what effect this message names. */
@@ -208,9 +245,11 @@ static enum exact_result make_item(struct exact *x, struct item *item, struct de
 	*item = (struct item){ .d = d };
 	item->skipped = d->not_before_ms > clock_mono_ms();
 	message_prepare(&d->message, &x->arena);
-	if (x->careful && !d->entered) {
+	if (x->care != CARE_NONE && item->skipped)
+		return EXACT_WORKED; /* its time has not come, and the plugin is not asked uncounted */
+	if (x->care != CARE_NONE && !d->entered) {
 		const enum exact_result entered = enter(x, item, err);
-		if (entered != EXACT_WORKED || item->parks)
+		if (entered != EXACT_WORKED || item->parks || item->skipped)
 			return entered;
 	}
 	if (d->oversized) {
@@ -266,7 +305,7 @@ static enum exact_result make_items(struct exact *x, bool *ret_settled, struct e
 		struct item *item = &x->items[x->item_count];
 		const enum exact_result made = make_item(x, item, x->hand[i], err);
 		x->item_count++;
-		if (item->ignored && !item->d->entered) {
+		if (item->ignored && !item->d->journalled) {
 			counter_add(&x->params.counters->outcomes[OUTCOME_IGNORED], 1);
 			message_release(&item->d->message);
 			x->source->ops->settle(x->source, item->d, OUTCOME_IGNORED);
@@ -303,10 +342,15 @@ enum exact_result exact_turn(struct exact *x, struct error *err)
 		if (!d)
 			continue;
 		message_release(&d->message);
-		if (d->gone)
-			x->source->ops->give_back(x->source, d);
-		else
+		if (!d->gone) {
+			leave(x, d);
 			x->hand[left++] = d;
+			continue;
+		}
+		/* Mostly somebody else has it now; or it was ours, and went in the COMMIT that was in doubt. */
+		if (d->lost)
+			counter_add(&x->params.counters->outcomes[OUTCOME_APPLIED], 1);
+		x->source->ops->give_back(x->source, d);
 	}
 	x->hand_count = left;
 	arena_reset(&x->arena);

@@ -35,8 +35,10 @@ enum status exact_attach(struct exact *x, struct pg_session *s, struct error *er
 void exact_detach(struct exact *x);
 
 /* Careful: one delivery a turn, and the source counts durably that it goes into plugin code before it does, so that
- * a message that kills the process is found. */
-void exact_set_careful(struct exact *x, bool careful);
+ * a message that kills the process is found. One that was inside when a process died, a suspect, waits until it is let
+ * in: then nobody else of the process should be inside. */
+enum care { CARE_NONE, CARE_NO_SUSPECTS, CARE_ALL };
+void exact_set_care(struct exact *x, enum care care);
 
 enum exact_result {
 	EXACT_IDLE,        /* nothing to do */
@@ -45,6 +47,8 @@ enum exact_result {
 	EXACT_ENVIRONMENT, /* err says what; the deliveries are held: back off, then call again */
 	EXACT_PROGRAM,     /* err says what: give back, stop the consumer, try again much later */
 	EXACT_BROKEN,      /* the plugin is: give back, stop the consumer until a person changed something */
+	EXACT_DEAD,        /* stop_on_dead: nothing behind the parked message may be applied while it is parked */
+	EXACT_SUSPECT,     /* the delivery in hand is one: call again when it may be let in */
 	EXACT_STOPPED,     /* a wait was abandoned: the owner wants to end */
 };
 

@@ -35,39 +35,43 @@ static enum run split(struct exact *x, size_t n)
 	return RUN_SPLIT;
 }
 
-/* order = queue: the message stays where it is, and everything behind it waits. False: it had its attempts. */
-static bool retry_in_place(struct exact *x, struct item *item, const char *detail)
+static int64_t retry_delay_ms(const struct exact *x, const struct delivery *d)
 {
-	struct delivery *d = item->d;
-	if (++d->tries >= (unsigned)x->params.max_attempts)
-		return false;
 	struct backoff backoff;
 	backoff_init(&backoff, x->params.retry_min_ms, x->params.retry_max_ms);
-	backoff.failures = d->tries - 1;
-	const int64_t delay = backoff_next_ms(&backoff);
-	d->not_before_ms = clock_mono_ms() + delay;
-	d->message.attempt = d->tries + 1;
+	backoff.failures = d->message.attempt - 1;
+	return backoff_next_ms(&backoff);
+}
+
+/* order = queue: the message stays where it is, and everything behind it waits. */
+static void retry_in_place(struct item *item, int64_t delay_ms, const char *detail)
+{
+	struct delivery *d = item->d;
+	log_warn("retry_in_place", LOG_BYTES("key", item->key.data, item->key.len),
+		 LOG_INT("failures", d->message.attempt), LOG_INT("retry_ms", delay_ms), LOG_STR("detail", detail));
+	d->not_before_ms = clock_mono_ms() + delay_ms;
+	d->message.attempt++;
 	item->skipped = true;
-	log_warn("retry_in_place", LOG_BYTES("key", item->key.data, item->key.len), LOG_INT("failures", d->tries),
-		 LOG_INT("retry_ms", delay), LOG_STR("detail", detail));
-	return true;
 }
 
 void fault_park(struct exact *x, struct item *item, enum park_reason reason, bool retry, const char *sqlstate,
 		const char *detail)
 {
-	if (retry && x->params.in_order) {
-		if (retry_in_place(x, item, detail))
-			return;
+	if (retry && item->d->message.attempt >= (uint64_t)x->params.max_attempts) {
 		retry = false;
 		reason = PARK_RETRIES_EXHAUSTED;
+	}
+	const int64_t delay_ms = retry ? retry_delay_ms(x, item->d) : 0;
+	if (retry && x->params.in_order) {
+		retry_in_place(item, delay_ms, detail);
+		return;
 	}
 	item->parks = true;
 	item->d->held = false;
 	item->why = (struct park){
 		.reason = reason,
 		.retry = retry,
-		.delay_ms = x->params.retry_min_ms,
+		.delay_ms = delay_ms,
 		.detail = arena_copy(&x->arena, detail, strlen(detail)),
 		.key = item->key,
 	};

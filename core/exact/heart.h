@@ -50,6 +50,7 @@ enum run {
 	RUN_ENVIRONMENT,
 	RUN_PROGRAM,
 	RUN_BROKEN,
+	RUN_DEAD,
 	RUN_STOPPED,
 };
 
@@ -58,7 +59,7 @@ struct exact {
 	struct plugin_instance *instance;
 	struct source *source;
 	struct pg_session *session; /* NULL: lost */
-	bool careful;
+	enum care care;
 
 	struct delivery **hand; /* collected and not settled */
 	size_t hand_count;
@@ -98,6 +99,10 @@ enum status claim_read(struct exact *x, size_t n, struct error *err) MUST_USE;
 /* Takes claims away again, in the same transaction, of items whose verdict leaves none; *ret_sent statements. */
 enum status claim_undo_send(struct exact *x, size_t n, struct error *err) MUST_USE;
 
+/* stop_on_dead: is anything parked? In the first flight, so that it is asked after the set's deliveries came. */
+enum status parked_before_send(struct exact *x, struct error *err) MUST_USE;
+enum status parked_before_read(struct exact *x, bool *ret, struct error *err) MUST_USE;
+
 int item_compare_keys(const struct item *a, const struct item *b); /* by bytes */
 
 /* apply.c: calls the plugin for those that won, sends their statements, parks and undone claims, reads every result.
@@ -130,7 +135,7 @@ void fault_park(struct exact *x, struct item *item, enum park_reason reason, boo
 
 enum { SUSPECT_PARK = 7 }; /* that many environment faults in its own statement, five of them alone, park a message */
 
-enum { EXACT_STATEMENT_COUNT = 4 };
+enum { EXACT_STATEMENT_COUNT = 5 };
 extern const struct pg_statement exact_statements[EXACT_STATEMENT_COUNT];
 
 #endif

@@ -20,11 +20,21 @@ struct delivery {
 	bool lost;                /* it had won its claim in a transaction whose COMMIT was in doubt and came true */
 	unsigned suspect;         /* how often the environment failed in this message's own statement */
 	char suspect_sqlstate[6]; /* the last time */
-	unsigned tries;           /* order = queue: failed attempts in place */
 	unsigned blocked;         /* how often another transaction sat on its claim until lock_timeout */
 	int64_t not_before_ms;    /* when it is worth another try, on clock_mono_ms() */
 	bool entered;             /* counted as inside plugin code, in careful mode */
+	bool journalled;          /* its source keeps a row about it that goes when it settles */
 	bool gone;                /* it was taken away from its source while we worked: forget it */
+};
+
+/* May this delivery go into plugin code? */
+enum entry {
+	ENTRY_GO,      /* it is counted as inside now */
+	ENTRY_SUSPECT, /* not now: it was inside when a process died, and only a caller who allows suspects gets it in
+			*/
+	ENTRY_CULPRIT, /* never: that happened too often; park it unseen */
+	ENTRY_EXPIRED, /* never: whether it was applied can no longer be told; park it unseen */
+	ENTRY_GONE,    /* it is not ours any more */
 };
 
 struct source;
@@ -33,10 +43,12 @@ struct source_ops {
 	/* A delivery that is here already, or NULL. Never waits. */
 	struct delivery *(*next)(struct source *src);
 
-	/* Careful mode: counts, and commits, that d goes into plugin code now, in case the process dies there.
-	 * *ret_culprit: it happened too often already; park it as such, do not call the plugin. */
+	/* Careful mode: counts, and commits, that d goes into plugin code now, in case the process dies there. */
 	enum status (*enter)(struct source *src, struct pg_session *s, struct delivery *d, struct arena *arena,
-			     bool *ret_culprit, struct error *err);
+			     bool suspects, enum entry *ret, struct error *err);
+
+	/* It came out alive and is not settled: takes the count back, and commits that. */
+	enum status (*leave)(struct source *src, struct pg_session *s, struct delivery *d, struct error *err);
 
 	/* Sends statements of the source's own into the open transaction, before COMMIT, for a delivery that leaves no
 	 * parked row (a parked row removes itself here); *ret_sent is how many. */

@@ -1,24 +1,14 @@
-/* When a consumer must not go on as usual: a fault of the program closes it for all its workers; probation, after a
- * start, lets it take one delivery at a time. */
+/* When a consumer must not go on: a fault of the program closes it for all its workers; stop_on_dead stops the one that
+ * consumes, until the parked message is applied or dropped. */
 #include "base/log.h"
 #include "run/loop.h"
+#include <inttypes.h>
 
 enum {
 	CLOSED_MIN_MS = 30 * 1000, /* a fault of the program: a person must act, so look now and then */
 	CLOSED_MAX_MS = 5 * 60 * 1000,
+	PARKED_POLL_MS = 1000, /* a person has retried or dropped it: go on */
 };
-
-bool worker_in_probation(const struct worker *w)
-{
-	return atomic_load_explicit(&w->probation->left, memory_order_relaxed) > 0;
-}
-
-/* This consumer needs probation no longer; with the last one it is over. */
-void worker_meet(struct worker *w)
-{
-	if (!atomic_exchange(&w->consumer->met, true) && atomic_fetch_sub(&w->probation->left, 1) == 1)
-		log_debug("probation_over");
-}
 
 /* The program is wrong, not the messages: all workers of the consumer stop, the queue keeps everything. */
 void worker_close_consumer(struct worker *w, bool for_good, const struct error *err)
@@ -44,4 +34,41 @@ void worker_close_consumer(struct worker *w, bool for_good, const struct error *
 bool worker_consumer_is_closed(const struct worker *w)
 {
 	return atomic_load(&w->consumer->broken) || clock_mono_ms() < atomic_load(&w->consumer->closed_until_ms);
+}
+
+/* The one that applies parked messages goes on: that is how it ends. */
+void worker_stop_on_dead(struct worker *w, const struct error *err)
+{
+	log_error("stopped_on_dead", LOG_ERR(err),
+		  LOG_STR("next", "nothing behind it is applied: `effectd parked list` shows it, retry or drop it"));
+	w->stopped_on_dead = true;
+	worker_leave_broker(w);
+	worker_meet(w);
+}
+
+/* Asked before it consumes; what is parked later, by another process maybe, is seen by each transaction. */
+bool worker_waits_for_parked(struct worker *w)
+{
+	static const char sql[] = "SELECT count(*) FROM effectd.parked_messages WHERE consumer = $1";
+	if (!w->queue || w->amqp || !w->consumer->config->stop_on_dead)
+		return false;
+	struct error err = { 0 };
+	struct pg_result result;
+	const enum status st =
+		pg_query(w->pg, sql, (const char *const[]){ w->consumer->config->name }, 1, &result, &err);
+	if (st != ST_OK) {
+		exact_detach(w->exact);
+		return true;
+	}
+	const int64_t count = pg_value_int8(&result, 0, 0);
+	if (count > 0 && !w->stopped_on_dead) {
+		error_set(&err, ST_REFUSED, "%" PRId64 " messages are parked", count);
+		worker_stop_on_dead(w, &err);
+	} else if (count == 0 && w->stopped_on_dead) {
+		log_info("nothing_is_parked");
+		w->stopped_on_dead = false;
+	}
+	if (count > 0)
+		worker_pause(w, PARKED_POLL_MS);
+	return count > 0;
 }

@@ -29,14 +29,17 @@ struct worker {
 	struct amqp_session *amqp;
 	bool broker_lost; /* the session failed while something else was waited for */
 	struct error broker_error;
-	bool draining;  /* it knows that it shall end */
-	bool cancelled; /* the broker was asked to send nothing more */
-	bool careful;   /* it consumes one delivery at a time */
+	bool draining;            /* it knows that it shall end */
+	bool cancelled;           /* the broker was asked to send nothing more */
+	bool careful;             /* it consumes one delivery at a time */
+	bool parked_suspect;      /* the parked message in hand must be applied alone */
+	bool stopped_on_dead;     /* a message is parked that came before all that it would get */
+	int64_t suspect_since_ms; /* probation: a suspect is in hand; 0: none */
+	int64_t heard_ms;         /* probation: when something came the last time, or when it began to consume */
 	bool must_test; /* it gave everything back since PostgreSQL failed: a write must succeed before it consumes */
 	bool schema_wrong;    /* as the last session found it */
 	bool had[PEER_COUNT]; /* a session with this peer before */
-	int64_t started_ms;
-	int64_t tick_ms; /* no wait is longer: whoever watches wants to see the loop turn */
+	int64_t tick_ms;      /* no wait is longer: whoever watches wants to see the loop turn */
 
 	struct backoff pg_backoff, amqp_backoff, contention;
 	int64_t held_since_ms; /* deliveries are held because PostgreSQL is away; 0: they are not */
@@ -58,11 +61,22 @@ void worker_lose_database(struct worker *w);
 void worker_leave_broker(struct worker *w);
 bool worker_is_program_fault(enum status st, const struct error *err);
 
-/* closure.c: a consumer that must not go on, and probation. */
+/* closure.c: a consumer that must not go on. */
 void worker_close_consumer(struct worker *w, bool for_good, const struct error *err);
 bool worker_consumer_is_closed(const struct worker *w);
+void worker_stop_on_dead(struct worker *w, const struct error *err);
+/* Waits until nothing is parked, if it must; before it consumes. True: not yet. */
+bool worker_waits_for_parked(struct worker *w);
+
+/* probation.c: who may take a turn with the heart. */
 bool worker_in_probation(const struct worker *w);
-void worker_meet(struct worker *w); /* this consumer needs probation no longer */
+void worker_meet(struct worker *w);              /* this consumer needs probation no longer */
+bool worker_must_wait(struct worker *w);         /* another worker meets the first messages; it has waited a moment */
+int64_t worker_quiet_ms(const struct worker *w); /* when to call worker_meet_quiet(), if nothing comes until then */
+void worker_meet_quiet(struct worker *w);        /* nothing came for a while: is the queue empty? */
+/* False: not now, it has waited a moment. */
+bool worker_take_turn(struct worker *w, enum exact_result *ret, struct error *err) MUST_USE;
+void worker_sweep_journal(struct worker *w);
 
 /* show.c: what metrics, health and the watchdog see. */
 void worker_show(struct worker *w);

@@ -53,20 +53,6 @@ static enum status test_write(struct worker *w, struct error *err)
 	return st;
 }
 
-/* stop_on_dead: while a dead message waits for a person, nothing that came behind it may be applied. */
-static enum status require_no_dead(struct worker *w, struct error *err)
-{
-	struct pg_result result;
-	const enum status st =
-		pg_query(w->pg, "SELECT count(*) FROM effectd.parked_messages WHERE consumer = $1 AND status = 'dead'",
-			 (const char *const[]){ w->consumer->config->name }, 1, &result, err);
-	if (st != ST_OK || pg_value_int8(&result, 0, 0) == 0)
-		return st;
-	return error_set(err, ST_INVALID,
-			 "a dead message is parked and stop_on_dead is set: `effectd parked list` shows it, then retry "
-			 "or drop it");
-}
-
 /* Connects to PostgreSQL and hands the session to the heart: the test that consuming makes sense. */
 bool worker_have_database(struct worker *w)
 {
@@ -82,8 +68,6 @@ bool worker_have_database(struct worker *w)
 	w->schema_wrong = w->pg && worker_is_program_fault(st, &err);
 	if (st == ST_OK && w->must_test)
 		st = test_write(w, &err);
-	if (st == ST_OK && w->queue && w->consumer->config->stop_on_dead)
-		st = require_no_dead(w, &err);
 	if (st == ST_OK)
 		st = exact_attach(w->exact, w->pg, &err);
 	if (st == ST_OK) {
@@ -114,6 +98,7 @@ static enum status consume(struct worker *w, struct error *err)
 	struct consume_params params;
 	enum status st = params_of_consume(config, w->name, &params, err);
 	w->careful = worker_in_probation(w);
+	w->heard_ms = clock_mono_ms();
 	w->cancelled = false;
 	if (w->careful)
 		params.consume.prefetch = 1;

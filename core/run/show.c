@@ -7,7 +7,7 @@ static enum worker_state state_of(const struct worker *w)
 		return WORKER_DRAINING;
 	if (atomic_load_explicit(&w->consumer->broken, memory_order_relaxed))
 		return WORKER_BROKEN;
-	if (worker_consumer_is_closed(w))
+	if (worker_consumer_is_closed(w) || w->stopped_on_dead)
 		return WORKER_CLOSED;
 	if (w->number > 1 && worker_in_probation(w))
 		return WORKER_PROBATION;

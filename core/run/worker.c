@@ -13,13 +13,10 @@ enum {
 	RECONNECT_MAX_MS = 3000,
 	CONTENTION_MIN_MS = 2, /* after 40001 and 40P01: the other one needs a moment to finish */
 	CONTENTION_MAX_MS = 200,
-	TICK_MS = 5000,                    /* a wakeup that costs nothing */
-	CANCEL_PATIENCE_MS = 50,           /* for deliveries that were under way when draining began */
-	RETRY_POLL_MS = 1000,              /* how late a due row may be, at the most */
-	LEASE_SLACK_MS = 30 * 1000,        /* of a parked row, beyond what its attempt may take */
-	PROBATION_STEP_MS = 5,             /* for whoever waits for another consumer's turn */
-	PROBATION_QUIET_MS = 100,          /* nothing came for so long: is the queue empty? */
-	PROBATION_PATIENCE_MS = 10 * 1000, /* for a consumer whose servers are away: others cannot wait for it */
+	TICK_MS = 5000,             /* a wakeup that costs nothing */
+	CANCEL_PATIENCE_MS = 50,    /* for deliveries that were under way when draining began */
+	RETRY_POLL_MS = 1000,       /* how late a due row may be, at the most */
+	LEASE_SLACK_MS = 30 * 1000, /* of a parked row, beyond what its attempt may take */
 };
 
 /* The environment failed: hold what is in hand, give it back once when that takes longer than the broker would allow.
@@ -43,60 +40,43 @@ static void wait_for_work(struct worker *w)
 	int64_t deadline = exact_wake_ms(w->exact);
 	if (w->parked)
 		deadline = earlier(deadline, clock_mono_ms() + RETRY_POLL_MS);
-	if (w->careful && w->amqp)
-		deadline = earlier(deadline, clock_mono_ms() + PROBATION_QUIET_MS);
+	deadline = earlier(deadline, worker_quiet_ms(w));
 	const int ready = worker_poll(w, w->pg ? pg_session_fd(w->pg) : -1, POLLIN, deadline, true);
 	struct error err = { 0 };
 	if (w->pg && pg_session_check(w->pg, &err) != ST_OK) {
 		log_warn("database_lost", LOG_ERR(&err));
 		exact_detach(w->exact);
 	}
-	uint32_t messages;
-	if (ready == 0 && w->careful && w->amqp && !w->broker_lost && worker_in_probation(w) &&
-	    !amqp_session_peek(w->amqp) && exact_held(w->exact) == 0 &&
-	    amqp_session_ready(w->amqp, w->consumer->config->queue, &messages, &err) == ST_OK && messages == 0 &&
-	    !amqp_session_peek(w->amqp))
-		worker_meet(w);
+	if (ready == 0)
+		worker_meet_quiet(w);
 }
 
-/* A turn in probation: nobody else in the process is inside plugin code meanwhile. */
-static enum exact_result careful_turn(struct worker *w, struct error *err)
-{
-	if (pthread_mutex_trylock(&w->probation->inside) != 0) {
-		worker_pause(w, PROBATION_STEP_MS);
-		return EXACT_WORKED;
-	}
-	const struct amqp_delivery *next = w->amqp ? amqp_session_peek(w->amqp) : NULL;
-	const bool fresh = next && !next->redelivered;
-	const enum exact_result result = exact_turn(w->exact, err);
-	pthread_mutex_unlock(&w->probation->inside);
-	if (fresh && result == EXACT_WORKED && exact_held(w->exact) == 0)
-		worker_meet(w);
-	return result;
-}
-
-static enum exact_result take_turn(struct worker *w, struct error *err)
+/* False: not now. */
+static bool take_turn(struct worker *w, enum exact_result *ret, struct error *err)
 {
 	if (w->parked) {
 		const enum status st = parked_source_fetch(w->parked, w->pg, err);
-		if (st == ST_STOPPED)
-			return EXACT_STOPPED;
 		if (st != ST_OK && st != ST_REFUSED)
 			exact_detach(w->exact);
-		if (st != ST_OK)
-			return worker_is_program_fault(st, err) ? EXACT_PROGRAM : EXACT_ENVIRONMENT;
+		if (st != ST_OK) {
+			*ret = st == ST_STOPPED                   ? EXACT_STOPPED
+			       : worker_is_program_fault(st, err) ? EXACT_PROGRAM
+								  : EXACT_ENVIRONMENT;
+			return true;
+		}
 	}
-	const bool probation = worker_in_probation(w);
-	exact_set_careful(w->exact, probation || w->parked);
-	return probation ? careful_turn(w, err) : exact_turn(w->exact, err);
+	return worker_take_turn(w, ret, err);
 }
 
 /* One turn with the heart and what follows from it. */
 static void turn(struct worker *w)
 {
 	struct error err = { 0 };
+	enum exact_result result;
 	worker_serve_broker(w);
-	switch (take_turn(w, &err)) {
+	if (!take_turn(w, &result, &err))
+		return;
+	switch (result) {
 	case EXACT_IDLE:
 		backoff_reset(&w->pg_backoff);
 		wait_for_work(w);
@@ -120,6 +100,10 @@ static void turn(struct worker *w)
 	case EXACT_BROKEN:
 		worker_close_consumer(w, true, &err);
 		return;
+	case EXACT_DEAD:
+		worker_stop_on_dead(w, &err);
+		return;
+	case EXACT_SUSPECT:
 	case EXACT_STOPPED:
 		return;
 	}
@@ -139,7 +123,10 @@ static bool drained(struct worker *w)
 	if (clock_mono_ms() >= atomic_load(&w->stop->fetch_until_ms))
 		return true;
 	worker_serve_broker(w);
-	switch (take_turn(w, &err)) {
+	enum exact_result result;
+	if (!take_turn(w, &result, &err))
+		return result == EXACT_SUSPECT;
+	switch (result) {
 	case EXACT_WORKED:
 	case EXACT_CONTENDED:
 		return false;
@@ -153,23 +140,14 @@ static bool drained(struct worker *w)
 	}
 }
 
-static bool must_wait(struct worker *w)
-{
-	if (!worker_in_probation(w))
-		return false;
-	if (clock_mono_ms() - w->started_ms > PROBATION_PATIENCE_MS && (!w->pg || !w->amqp))
-		worker_meet(w);
-	return w->number > 1;
-}
-
 static void step(struct worker *w)
 {
 	if (worker_consumer_is_closed(w)) {
 		worker_leave_broker(w);
 		worker_lose_database(w);
 		worker_pause(w, 1000);
-	} else if (must_wait(w)) {
-		worker_pause(w, PROBATION_STEP_MS);
+	} else if (worker_must_wait(w)) {
+		return;
 	} else if (held_too_long(w)) {
 		log_warn(
 			"held_too_long", LOG_INT("held", exact_held(w->exact)),
@@ -177,7 +155,7 @@ static void step(struct worker *w)
 		worker_leave_broker(w);
 		exact_detach(w->exact);
 		w->must_test = true;
-	} else if (worker_have_database(w) && (w->parked || worker_have_broker(w))) {
+	} else if (worker_have_database(w) && !worker_waits_for_parked(w) && (w->parked || worker_have_broker(w))) {
 		turn(w);
 	}
 }
@@ -225,9 +203,6 @@ static enum status create_source(struct worker *w, struct source **ret, struct e
 	}
 	const struct parked_params params = {
 		.consumer = config->name,
-		.max_attempts = config->max_attempts,
-		.retry_min_ms = config->retry_min_ms,
-		.retry_max_ms = config->retry_max_ms,
 		.lease_ms = w->process->watchdog_ms + config->database->statement_timeout_ms +
 			    config->database->lock_timeout_ms + LEASE_SLACK_MS,
 	};
@@ -249,7 +224,7 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 	w->process = context->process;
 	w->stop = &context->stop;
 	w->probation = &context->probation;
-	w->started_ms = clock_mono_ms();
+	w->heard_ms = clock_mono_ms();
 	w->number = number;
 	w->tick_ms = earlier(context->process->watchdog_ms / 4, TICK_MS);
 	snprintf(w->name, sizeof(w->name), "effectd/%s/%d", config->name, number);
@@ -265,8 +240,8 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 		.retry_min_ms = config->retry_min_ms,
 		.retry_max_ms = config->retry_max_ms,
 		.max_attempts = config->max_attempts,
-		.in_order = config->order == ORDER_QUEUE,
-		.stop_on_dead = config->stop_on_dead,
+		.in_order = config->order == ORDER_QUEUE && number != WORKER_RETRY,
+		.stop_on_dead = config->stop_on_dead && number != WORKER_RETRY,
 		.counters = &consumer->counters,
 	};
 	if (st == ST_OK)

@@ -30,6 +30,9 @@ struct consumer {
 struct probation {
 	pthread_mutex_t inside; /* held while a turn is taken */
 	_Atomic int left;       /* consumers that have not met what ends it; 0: over */
+	_Atomic int suspects;   /* those of them that stand before a message that was inside when a process died */
+	_Atomic int turns;      /* that are being taken, after probation */
+	_Atomic bool alone;     /* a parked suspect wants to be applied, or is: nobody begins a turn */
 };
 
 enum stop { STOP_NO, STOP_DRAIN, STOP_NOW };

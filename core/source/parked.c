@@ -1,6 +1,5 @@
 #include "source/parked.h"
 #include "amqp/properties.h"
-#include "base/clock.h"
 #include "source/journal.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,10 +13,14 @@ static const char lease_sql[] = "UPDATE effectd.parked_messages AS p SET leased_
 				"  WHERE consumer = $1 AND status = 'retry' AND next_attempt_at <= now()"
 				"   AND (leased_until IS NULL OR leased_until < now())"
 				"  ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED)"
-				" RETURNING id, leased_until, body, properties, attempts::bigint, crashes::bigint";
-enum { ID, LEASE, BODY, PROPERTIES, ATTEMPTS, CRASHES };
+				" RETURNING id, leased_until, body, properties, attempts::bigint, crashes::bigint,"
+				" NOT beyond_window AND " PARKED_IS_BEYOND_WINDOW_SQL;
+enum { ID, LEASE, BODY, PROPERTIES, ATTEMPTS, CRASHES, EXPIRED };
 
 static const char enter_sql[] = "UPDATE effectd.parked_messages SET crashes = crashes + 1"
+				" WHERE id = $1 AND leased_until = $2";
+
+static const char leave_sql[] = "UPDATE effectd.parked_messages SET crashes = greatest(crashes - 1, 0)"
 				" WHERE id = $1 AND leased_until = $2";
 
 static const char done_sql[] = "DELETE FROM effectd.parked_messages WHERE id = $1 AND leased_until = $2";
@@ -30,18 +33,17 @@ static const char failed_sql[] =
 	" WHERE id = $1 AND leased_until = $2";
 
 static const struct pg_statement statements[] = {
-	{ .name = "parked_lease", .sql = lease_sql },
-	{ .name = "parked_enter", .sql = enter_sql },
-	{ .name = "parked_done", .sql = done_sql },
+	{ .name = "parked_lease", .sql = lease_sql },   { .name = "parked_enter", .sql = enter_sql },
+	{ .name = "parked_leave", .sql = leave_sql },   { .name = "parked_done", .sql = done_sql },
 	{ .name = "parked_failed", .sql = failed_sql },
 };
 
 struct parked_source {
 	struct source base; /* must be first */
 	struct parked_params params;
-	struct backoff jitter;
 	struct delivery delivery; /* the one that is leased */
 	bool leased, out;
+	bool expired;         /* older than the window, and nobody said that this does not matter */
 	char id[8], lease[8]; /* as they came: int8 and timestamptz, binary */
 	int64_t attempts, crashes;
 	char *memory; /* body and properties */
@@ -74,17 +76,53 @@ static struct delivery *parked_next(struct source *src)
 	return &p->delivery;
 }
 
+/* A transaction of one statement, which must find the row: else *ret_gone. */
+static enum status mark(struct parked_source *p, struct pg_session *s, const char *statement, bool *ret_gone,
+			struct error *err)
+{
+	struct pg_result result;
+	enum status st = send(p, s, statement, err);
+	if (st == ST_OK)
+		st = pg_sync(s, err);
+	if (st == ST_OK)
+		st = pg_next(s, &result, err);
+	if (st != ST_OK)
+		return st;
+	const bool refused = result.kind == PG_ERROR;
+	*ret_gone = !refused && result.affected == 0;
+	struct error ignored;
+	st = pg_drain(s, refused ? &ignored : err);
+	return refused && st == ST_OK ? ST_REFUSED : st;
+}
+
 static enum status parked_enter(struct source *src, struct pg_session *s, struct delivery *d, struct arena *arena,
-				bool *ret_culprit, struct error *err)
+				bool suspects, enum entry *ret, struct error *err)
 {
 	(void)d;
 	(void)arena;
 	struct parked_source *p = (struct parked_source *)src;
-	*ret_culprit = p->crashes >= JOURNAL_CRASHES;
-	enum status st = send(p, s, "parked_enter", err);
-	if (st == ST_OK)
-		st = pg_sync(s, err);
-	return st == ST_OK ? pg_drain(s, err) : st;
+	if (p->crashes >= JOURNAL_CRASHES)
+		*ret = ENTRY_CULPRIT;
+	else if (p->expired)
+		*ret = ENTRY_EXPIRED;
+	else if (p->crashes > 0 && !suspects)
+		*ret = ENTRY_SUSPECT;
+	else
+		*ret = ENTRY_GO;
+	if (*ret != ENTRY_GO)
+		return ST_OK;
+	bool gone = false;
+	const enum status st = mark(p, s, "parked_enter", &gone, err);
+	if (gone)
+		*ret = ENTRY_GONE;
+	return st;
+}
+
+static enum status parked_leave(struct source *src, struct pg_session *s, struct delivery *d, struct error *err)
+{
+	(void)d;
+	bool gone; /* whoever has the row now finds the count too high by one: they took it from under us */
+	return mark((struct parked_source *)src, s, "parked_leave", &gone, err);
 }
 
 static enum status parked_enlist(struct source *src, struct pg_session *s, struct delivery *d, struct arena *arena,
@@ -96,32 +134,26 @@ static enum status parked_enlist(struct source *src, struct pg_session *s, struc
 	return send((struct parked_source *)src, s, "parked_done", err);
 }
 
-static int64_t delay_ms(struct parked_source *p)
-{
-	p->jitter.failures = p->attempts < 60 ? (unsigned)p->attempts : 60;
-	return backoff_next_ms(&p->jitter);
-}
-
+/* The key is kept out when it collides: the row of the same message that has it stays what it is. */
 static enum status parked_park(struct source *src, struct pg_session *s, struct delivery *d, const struct park *why,
 			       struct arena *arena, int *ret_sent, struct error *err)
 {
 	(void)d;
-	struct parked_source *p = (struct parked_source *)src;
-	const bool exhausted = why->retry && p->attempts + 1 >= p->params.max_attempts;
-	const char *status = why->retry && !exhausted ? "retry" : "dead";
-	const char *reason = park_reason_names[exhausted ? PARK_RETRIES_EXHAUSTED : why->reason];
+	const struct parked_source *p = (const struct parked_source *)src;
+	const char *status = why->retry ? "retry" : "dead", *reason = park_reason_names[why->reason];
 	const struct str detail = park_shown(arena, (struct str){ why->detail, why->detail ? strlen(why->detail) : 0 });
+	const struct str key = why->plain ? (struct str){ 0 } : why->key;
 	char delay[24];
-	const int delay_len = snprintf(delay, sizeof(delay), "%" PRId64, delay_ms(p));
-	const char *data[] = { p->id,       p->lease,      status, reason, why->sqlstate[0] ? why->sqlstate : NULL,
-			       detail.data, why->key.data, delay };
+	const int delay_len = snprintf(delay, sizeof(delay), "%" PRId64, why->delay_ms);
+	const char *data[] = { p->id,       p->lease, status, reason, why->sqlstate[0] ? why->sqlstate : NULL,
+			       detail.data, key.data, delay };
 	const int lengths[] = { sizeof(p->id),
 				sizeof(p->lease),
 				(int)strlen(status),
 				(int)strlen(reason),
 				(int)strlen(why->sqlstate),
 				(int)detail.len,
-				(int)why->key.len,
+				(int)key.len,
 				delay_len };
 	const int formats[] = { 1, 1, 1, 1, 1, 1, 1, 0 };
 	*ret_sent = 1;
@@ -150,6 +182,7 @@ static void parked_flush(struct source *src)
 static const struct source_ops parked_ops = {
 	.next = parked_next,
 	.enter = parked_enter,
+	.leave = parked_leave,
 	.enlist = parked_enlist,
 	.park = parked_park,
 	.settle = parked_settle,
@@ -159,7 +192,7 @@ static const struct source_ops parked_ops = {
 
 static enum status take(struct parked_source *p, const struct pg_result *r, struct error *err)
 {
-	int id_len = 0, lease_len = 0, body_len = 0, packed_len = 0;
+	int id_len = 0, lease_len = 0, body_len = 0, packed_len = 0, expired_len = 0;
 	const char *id = pg_value(r, 0, ID, &id_len), *lease = pg_value(r, 0, LEASE, &lease_len);
 	const char *body = pg_value(r, 0, BODY, &body_len), *packed = pg_value(r, 0, PROPERTIES, &packed_len);
 	if (!id || !lease || id_len != sizeof(p->id) || lease_len != sizeof(p->lease))
@@ -175,6 +208,8 @@ static enum status take(struct parked_source *p, const struct pg_result *r, stru
 		memcpy(p->memory + body_len, packed, (size_t)packed_len);
 	p->attempts = pg_value_int8(r, 0, ATTEMPTS);
 	p->crashes = pg_value_int8(r, 0, CRASHES);
+	const char *expired = pg_value(r, 0, EXPIRED, &expired_len);
+	p->expired = expired && *expired;
 	p->delivery = (struct delivery){
 		.message = { .body = { p->memory, (size_t)body_len },
 			     .codec = &amqp_properties,
@@ -229,7 +264,6 @@ enum status parked_source_create(struct parked_source **ret, const struct parked
 		.statement_count = ARRAY_LEN(statements),
 		.fenced = true,
 	};
-	backoff_init(&p->jitter, params->retry_min_ms, params->retry_max_ms);
 	*ret = p;
 	return ST_OK;
 }

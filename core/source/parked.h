@@ -7,11 +7,17 @@
 
 #include "exact/source.h"
 
+/* Of a row p of effectd.parked_messages: is it older than its consumer's window, so that the claim of an earlier copy
+ * may be gone? A consumer that never registered has no window that anybody could have pruned by: false. */
+#define PARKED_IS_BEYOND_WINDOW_SQL                                                                    \
+	"EXISTS (SELECT FROM effectd.consumers AS c WHERE c.consumer = p.consumer"                     \
+	" AND (p.first_seen_at < now() - c.\"window\""                                                 \
+	"  OR (c.claims <> 'table' AND (p.event_day < (now() AT TIME ZONE 'UTC' - c.\"window\")::date" \
+	"   OR p.event_day < (SELECT floor_day FROM effectd.claim_days)))))"
+
 struct parked_params {
 	const char *consumer;
-	int64_t max_attempts;
-	int64_t retry_min_ms, retry_max_ms; /* backoff between attempts: doubles, with jitter */
-	int64_t lease_ms;                   /* longer than one attempt can take */
+	int64_t lease_ms; /* longer than one attempt can take */
 };
 
 struct parked_source;

@@ -11,6 +11,7 @@
 struct queue_delivery {
 	struct delivery pub; /* must be first: the heart holds this */
 	struct amqp_delivery *from;
+	struct journal_entry entry;  /* of a journalled one */
 	struct queue_delivery *next; /* in the free list */
 };
 
@@ -23,6 +24,7 @@ struct queue_source {
 	uint32_t epoch;
 	struct queue_delivery *free; /* as many as were ever out at once, which prefetch bounds */
 	size_t out;
+	struct journal_entry owed; /* counted as inside, given back since: the count is to be taken back */
 };
 
 static struct queue_delivery *wrapper_get(struct queue_source *q)
@@ -75,19 +77,35 @@ static struct delivery *queue_next(struct source *src)
 	return &w->pub;
 }
 
+/* What went back while its count could not be taken back did not die here: it must not add up. */
 static enum status queue_enter(struct source *src, struct pg_session *s, struct delivery *d, struct arena *arena,
-			       bool *ret_culprit, struct error *err)
+			       bool suspects, enum entry *ret, struct error *err)
 {
-	return journal_enter(s, ((const struct queue_source *)src)->consumer, &d->message, arena, ret_culprit, err);
+	struct queue_source *q = (struct queue_source *)src;
+	enum status st = q->owed.counted ? journal_leave(s, q->consumer, &q->owed, err) : ST_OK;
+	if (st == ST_OK)
+		st = journal_enter(s, q->consumer, &d->message, arena, suspects, &((struct queue_delivery *)d)->entry,
+				   ret, err);
+	if (st == ST_OK)
+		d->journalled = true;
+	return st;
+}
+
+static enum status queue_leave(struct source *src, struct pg_session *s, struct delivery *d, struct error *err)
+{
+	const struct queue_source *q = (const struct queue_source *)src;
+	return journal_leave(s, q->consumer, &((struct queue_delivery *)d)->entry, err);
 }
 
 static enum status queue_enlist(struct source *src, struct pg_session *s, struct delivery *d, struct arena *arena,
 				int *ret_sent, struct error *err)
 {
-	*ret_sent = d->entered;
-	if (!d->entered)
+	(void)arena;
+	const struct queue_source *q = (const struct queue_source *)src;
+	*ret_sent = d->journalled;
+	if (!d->journalled)
 		return ST_OK;
-	return journal_leave_send(s, ((const struct queue_source *)src)->consumer, &d->message, arena, err);
+	return journal_forget_send(s, q->consumer, &((struct queue_delivery *)d)->entry, err);
 }
 
 static enum status queue_park(struct source *src, struct pg_session *s, struct delivery *d, const struct park *why,
@@ -124,7 +142,11 @@ static void queue_settle(struct source *src, struct delivery *d, enum outcome ou
 /* Its tag stays unsettled for as long as the channel lives. */
 static void queue_give_back(struct source *src, struct delivery *d)
 {
-	release((struct queue_source *)src, d);
+	struct queue_source *q = (struct queue_source *)src;
+	const struct journal_entry *entry = &((struct queue_delivery *)d)->entry;
+	if (d->journalled && entry->counted)
+		q->owed = *entry;
+	release(q, d);
 }
 
 static void queue_flush(struct source *src)
@@ -141,6 +163,7 @@ static void queue_flush(struct source *src)
 static const struct source_ops queue_ops = {
 	.next = queue_next,
 	.enter = queue_enter,
+	.leave = queue_leave,
 	.enlist = queue_enlist,
 	.park = queue_park,
 	.settle = queue_settle,
