@@ -12,7 +12,9 @@ from lib.daemon import Effectd, effectd
 from lib.postgres import Postgres
 from lib.publisher import Publisher
 from lib.rabbit import Rabbit
+from stage import Stage
 
+SCRIPTED_SCHEMA = os.path.join(build.ROOT, "tests", "plugins", "scripted.sql")
 PLUGINS = ("loyalty_points", "analytics", "receipts")
 _numbers = itertools.count(1)
 
@@ -69,14 +71,20 @@ def empty_db(pg):
         database.drop()
 
 
-@pytest.fixture(scope="session")
-def shop_template(pg_server, tmp_path_factory):
-    """The name of a database with effectd's schema, the plugins' tables and customers, copied for each test."""
-    database = pg_server.createdb("shop_template")
+def _template(pg_server, name, tmp_path_factory):
+    """A database with effectd's schema, to be copied for each test."""
+    database = pg_server.createdb(name)
     file = tmp_path_factory.mktemp("template") / "effectd.ini"
     file.write_text(f"[database:main]\nconninfo = {database.conninfo}\n")
     done = effectd("migrate", "up", "-c", file)
     assert done.rc == 0, f"effectd migrate up failed with {done.rc}:\n{done.stderr}"
+    return database
+
+
+@pytest.fixture(scope="session")
+def shop_template(pg_server, tmp_path_factory):
+    """The name of a database with effectd's schema, the plugins' tables and customers, copied for each test."""
+    database = _template(pg_server, "shop_template", tmp_path_factory)
     for plugin in PLUGINS:
         database.run_file(build.plugin_schema(plugin))
     orders.seed_customers(database)
@@ -126,3 +134,31 @@ def runtime_dir():
     folder = tempfile.mkdtemp(prefix="effectd-run-")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stage_template(pg_server, tmp_path_factory):
+    """The name of a database with effectd's schema and the scripted plugin's tables, copied for each test."""
+    database = _template(pg_server, "stage_template", tmp_path_factory)
+    database.run_file(SCRIPTED_SCHEMA)
+    return database.name
+
+
+@pytest.fixture
+def stage_db(pg, stage_template):
+    database = pg.createdb(f"stage_{next(_numbers)}", stage_template)
+    yield database
+    if pg.alive():
+        database.drop()
+
+
+@pytest.fixture
+def stage(stage_db, vhost, publisher, daemon, runtime_dir):
+    return Stage(stage_db, vhost, publisher, daemon, runtime_dir)
+
+
+@pytest.fixture(scope="session")
+def fault_points():
+    """Skips the test where the build has no fault points; what is armed wrongly ends effectd only where it has."""
+    if effectd("version", env={"EFFECTD_FAULT": "nowhere=exit"}).rc != 78:
+        pytest.skip("this build has no fault points: meson configure -Dfault_points=true")
