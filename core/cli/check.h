@@ -3,18 +3,14 @@
 #define CLI_CHECK_H
 
 #include "cli/cli.h"
-#include "plugin/load.h"
+#include "run/consumer.h"
 #include <jansson.h>
-
-struct check_consumer {
-	const struct config_consumer *config;
-	const struct plugin *plugin; /* NULL: it cannot be loaded, which was said */
-};
 
 struct check {
 	const struct cli *cli;
 	const struct config *config;
-	struct check_consumer *consumers; /* config->consumer_count of them */
+	struct consumer
+		*consumers; /* config->consumer_count of them; plugin NULL: it cannot be loaded, which was said */
 	size_t problems;
 	int exit_code;                    /* the gravest so far */
 	json_t *problem_list, *fact_list; /* with --json, else NULL */

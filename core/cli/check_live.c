@@ -131,19 +131,18 @@ static void tell_guarantee(struct check *c, const struct subject *s, const struc
 }
 
 /* On a session of its own, as in a worker. */
-static void check_statements(struct check *c, const struct check_consumer *consumer)
+static void check_statements(struct check *c, const struct consumer *consumer)
 {
 	const struct config_consumer *config = consumer->config;
 	const struct subject s = subject_of("consumer", config->name, config->place);
 	struct error err = { 0 };
 	CLEANUP(destroy_session) struct pg_session *session = NULL;
 	CLEANUP(destroy_instance) struct plugin_instance *instance = NULL;
-	AUTOFREE struct plugin_setting *settings = params_of_plugin(config);
 	size_t bad = 0;
-	enum status st = settings ? open_session(c, config->database, &session, &err) : error_oom(&err);
+	enum status st = open_session(c, config->database, &session, &err);
 	if (st == ST_OK)
-		st = plugin_instance_create(&instance, consumer->plugin, config->name, settings, config->settings.count,
-					    &err);
+		st = plugin_instance_create(&instance, consumer->plugin, config->name, consumer->settings,
+					    config->settings.count, &err);
 	if (st == ST_OK)
 		st = plugin_instance_prepare(instance, session, &bad, &err);
 	if (st == ST_REFUSED) /* not a matter of what the SQLSTATE says of the server: plugin and database do not fit */
@@ -163,7 +162,7 @@ static void check_database(struct check *c, const struct config_database *config
 {
 	bool asked = false;
 	for (size_t i = 0; i < c->config->consumer_count; i++) {
-		const struct check_consumer *consumer = &c->consumers[i];
+		const struct consumer *consumer = &c->consumers[i];
 		if (consumer->config->database != config)
 			continue;
 		if (!asked && !check_server(c, config))

@@ -1,6 +1,5 @@
 /* effectd check: the configuration and the plugins, every problem in one run; with --live also what the servers say. */
 #include "cli/check.h"
-#include "run/params.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,54 +57,15 @@ void check_fact(struct check *c, const char *subject, const char *fmt, ...)
 
 /* --- plugins --- */
 
-struct settings_report {
-	struct check *check;
-	const struct config_consumer *consumer;
-	const char *section;
-};
-
-static void report_setting(void *arg, const struct plugin_setting *setting, const char *text)
-{
-	const struct settings_report *r = arg;
-	char key[160];
-	if (!setting) {
-		check_problem(r->check, EXIT_CONFIGURATION, r->consumer->place, r->section, NULL, "%s", text);
-		return;
-	}
-	snprintf(key, sizeof(key), "plugin.%s", setting->name);
-	check_problem(r->check, EXIT_CONFIGURATION, (struct config_place){ setting->file, setting->line }, r->section,
-		      key, "%s", text);
-}
-
-static void check_plugin(struct check *c, struct check_consumer *consumer)
-{
-	const struct config_consumer *config = consumer->config;
-	const struct plugin *plugin = NULL;
-	struct error err = { 0 };
-	char section[80];
-	snprintf(section, sizeof(section), "consumer:%s", config->name);
-	enum status st = plugin_load(&plugin, c->config->process.plugin_dir, config->plugin, &err);
-	if (st == ST_OK)
-		st = plugin_check_consumer(plugin, config->name, &err);
-	if (st != ST_OK) {
-		check_problem(c, cli_exit_code(&err), config->plugin_place, section, "plugin", "%s", err.text);
-		return;
-	}
-	AUTOFREE struct plugin_setting *settings = params_of_plugin(config);
-	if (!settings) {
-		check_problem(c, EXIT_INTERNAL, config->place, section, NULL, "out of memory");
-		return;
-	}
-	struct settings_report report = { c, config, section };
-	if (plugin_check_settings(plugin, settings, config->settings.count, report_setting, &report) == 0)
-		consumer->plugin = plugin;
-}
-
 static void check_plugins(struct check *c)
 {
+	struct error err = { 0 };
 	for (size_t i = 0; i < c->config->consumer_count; i++) {
-		c->consumers[i].config = &c->config->consumers[i];
-		check_plugin(c, &c->consumers[i]);
+		struct consumer *consumer = &c->consumers[i];
+		if (consumer_init(consumer, &c->config->consumers[i], &err) != ST_OK)
+			check_problem(c, EXIT_INTERNAL, consumer->config->place, NULL, NULL, "%s", err.text);
+		else if (consumer_load(consumer, c->config->process.plugin_dir, check_report, c) > 0)
+			continue; /* it was said */
 	}
 	if (c->config->consumer_count == 0 && c->config->relay_count == 0)
 		check_problem(c, EXIT_CONFIGURATION, (struct config_place){ c->cli->config_file, 0 }, NULL, NULL,
@@ -163,7 +123,7 @@ static int check(struct check *c, bool live)
 	if (st != ST_OK)
 		return conclude(c, live);
 	c->config = config;
-	AUTOFREE struct check_consumer *consumers = calloc(config->consumer_count + 1, sizeof(*consumers));
+	AUTOFREE struct consumer *consumers = calloc(config->consumer_count + 1, sizeof(*consumers));
 	c->consumers = consumers;
 	int rc = EXIT_INTERNAL;
 	if (consumers) {
@@ -172,6 +132,8 @@ static int check(struct check *c, bool live)
 			check_live(c);
 		rc = conclude(c, live);
 	}
+	for (size_t i = 0; consumers && i < config->consumer_count; i++)
+		consumer_finish(&consumers[i]);
 	config_destroy(config);
 	return rc;
 }

@@ -3,8 +3,8 @@
 #include "run/process.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wait.h"
 #include "run/monitor.h"
-#include "run/params.h"
 #include "run/summary.h"
 #include "run/worker.h"
 #include <errno.h>
@@ -44,48 +44,9 @@ static bool wanted(const struct process_options *options, const char *name)
 	return options->consumer_count == 0;
 }
 
-struct reporter {
-	config_report *report;
-	void *arg;
-	const struct config_consumer *consumer;
-};
-
-static void report_setting(void *arg, const struct plugin_setting *setting, const char *text)
-{
-	const struct reporter *r = arg;
-	char section[80], key[160];
-	snprintf(section, sizeof(section), "consumer:%s", r->consumer->name);
-	snprintf(key, sizeof(key), "plugin.%s", setting ? setting->name : "");
-	struct config_problem problem = { r->consumer->place, section, setting ? key : NULL, text };
-	if (setting && setting->file)
-		problem.place = (struct config_place){ setting->file, setting->line };
-	r->report(r->arg, &problem);
-}
-
-static size_t check_consumer(struct consumer *c, const char *plugin_dir, struct reporter *r)
-{
-	struct error err = { 0 };
-	r->consumer = c->config;
-	char section[80];
-	snprintf(section, sizeof(section), "consumer:%s", c->config->name);
-	struct config_problem problem = { c->config->plugin_place, section, "plugin", err.text };
-	if (plugin_load(&c->plugin, plugin_dir, c->config->plugin, &err) != ST_OK) {
-		r->report(r->arg, &problem);
-		return 1;
-	}
-	const char *declared = c->plugin->descriptor.consumer;
-	if (declared && strcmp(declared, c->config->name) != 0) {
-		error_set(&err, ST_INVALID, "%s is the consumer %s: name the section [consumer:%s]", c->config->plugin,
-			  declared, declared);
-		r->report(r->arg, &problem);
-		return 1;
-	}
-	return plugin_check_settings(c->plugin, c->settings, c->config->settings.count, report_setting, r);
-}
-
 /* Chooses the consumers, loads their plugins, checks their settings: all problems in one run. */
-static enum status prepare(struct process *p, const struct process_options *options, struct reporter *r,
-			   struct error *err)
+static enum status prepare(struct process *p, const struct process_options *options, config_report *report,
+			   void *report_arg, struct error *err)
 {
 	const struct config *config = p->config;
 	size_t workers = 0, problems = 0;
@@ -99,12 +60,10 @@ static enum status prepare(struct process *p, const struct process_options *opti
 		if (!wanted(options, config->consumers[i].name))
 			continue;
 		struct consumer *c = &p->consumers[p->consumer_count++];
-		c->config = &config->consumers[i];
-		c->settings = params_of_plugin(c->config);
-		c->vitals = vitals_create(consumer_vitals_count(c));
-		if (!c->settings || !c->vitals)
-			return error_oom(err);
-		problems += check_consumer(c, config->process.plugin_dir, r);
+		const enum status st = consumer_init(c, &config->consumers[i], err);
+		if (st != ST_OK)
+			return st;
+		problems += consumer_load(c, config->process.plugin_dir, report, report_arg);
 		workers += (size_t)c->config->workers + 1; /* and the one for retries */
 	}
 	if (problems > 0)
@@ -225,10 +184,8 @@ static bool join_workers(struct process *p, const sigset_t *signals)
 
 static void finish(struct process *p)
 {
-	for (size_t i = 0; p->consumers && i < p->consumer_count; i++) {
-		free(p->consumers[i].settings);
-		free(p->consumers[i].vitals);
-	}
+	for (size_t i = 0; p->consumers && i < p->consumer_count; i++)
+		consumer_finish(&p->consumers[i]);
 	free(p->consumers);
 	free(p->workers);
 }
@@ -237,7 +194,6 @@ enum status process_run(const struct config *config, const struct process_option
 			void *report_arg, struct error *err)
 {
 	struct process p = { .config = config };
-	struct reporter reporter = { .report = report, .arg = report_arg };
 	sigset_t signals;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
@@ -255,7 +211,7 @@ enum status process_run(const struct config *config, const struct process_option
 	signal(SIGPIPE, SIG_IGN);
 	atexit(on_exit_call);
 
-	enum status st = prepare(&p, options, &reporter, err);
+	enum status st = prepare(&p, options, report, report_arg, err);
 	if (st == ST_OK) {
 		log_info("starting", LOG_STR("version", EFFECTD_VERSION), LOG_INT("consumers", p.consumer_count),
 			 LOG_INT("pid", getpid()));

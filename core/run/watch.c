@@ -1,5 +1,6 @@
 #include "run/watch.h"
 #include "base/clock.h"
+#include "plugin/instance.h"
 #include "run/worker.h"
 
 enum { LOOK_MS = 1000 };

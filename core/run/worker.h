@@ -3,27 +3,8 @@
 #ifndef RUN_WORKER_H
 #define RUN_WORKER_H
 
-#include "base/counters.h"
-#include "config/config.h"
-#include "plugin/instance.h"
-#include "run/vitals.h"
+#include "run/consumer.h"
 #include <pthread.h>
-#include <stdatomic.h>
-
-/* What the workers of one consumer have in common. */
-struct consumer {
-	const struct config_consumer *config;
-	const struct plugin *plugin;
-	struct plugin_setting *settings; /* config's, in the plugin module's form */
-	struct consumer_counters counters;
-	struct vitals *vitals; /* of each worker, by its number */
-	/* A fault of the program closes the consumer for all its workers: until a time on clock_mono_ms(), or for good.
-	 */
-	_Atomic int64_t closed_until_ms;
-	_Atomic unsigned closures; /* in a row */
-	_Atomic bool broken;
-	_Atomic bool met; /* probation: it met a fresh message or an empty queue, or cannot be asked */
-};
 
 /* The process starts in probation: maybe the one before it died of a message, which is among those that come back now.
  * One delivery at a time is inside plugin code, counted before it goes in. It ends for all consumers together. */
@@ -54,11 +35,6 @@ struct worker_context {
 };
 
 enum { WORKER_RETRY = 0 }; /* the number of the worker that applies parked rows when they are due; it has no broker */
-
-static inline size_t consumer_vitals_count(const struct consumer *c)
-{
-	return (size_t)c->config->workers + 1;
-}
 
 /* Starts the thread. */
 enum status worker_start(struct worker **ret, struct consumer *consumer, int number, struct worker_context *context,

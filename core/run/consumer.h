@@ -1,0 +1,39 @@
+/* A consumer of the configuration, ready to be applied: its plugin loaded, its settings checked. */
+#ifndef RUN_CONSUMER_H
+#define RUN_CONSUMER_H
+
+#include "base/counters.h"
+#include "config/config.h"
+#include "plugin/options.h"
+#include "run/vitals.h"
+#include <stdatomic.h>
+
+/* What the workers of one consumer have in common. */
+struct consumer {
+	const struct config_consumer *config;
+	const struct plugin *plugin;
+	struct plugin_setting *settings; /* config's, in the plugin module's form */
+	struct consumer_counters counters;
+	struct vitals *vitals; /* of each worker, by its number */
+	/* A fault of the program closes the consumer for all its workers: until a time on clock_mono_ms(), or for good.
+	 */
+	_Atomic int64_t closed_until_ms;
+	_Atomic unsigned closures; /* in a row */
+	_Atomic bool broken;
+	_Atomic bool met; /* probation: it met a fresh message or an empty queue, or cannot be asked */
+};
+
+/* Fills *c, which the caller zeroed. finish() after it whatever came back. */
+enum status consumer_init(struct consumer *c, const struct config_consumer *config, struct error *err) MUST_USE;
+void consumer_finish(struct consumer *c);
+
+/* Loads the plugin and compares name and settings with what it declares. Reports every problem, returns their number;
+ * the plugin is set when there was none. Main thread. */
+size_t consumer_load(struct consumer *c, const char *plugin_dir, config_report *report, void *arg) MUST_USE;
+
+static inline size_t consumer_vitals_count(const struct consumer *c)
+{
+	return (size_t)c->config->workers + 1;
+}
+
+#endif
