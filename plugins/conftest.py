@@ -9,7 +9,7 @@ import pytest
 TESTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests")
 sys.path.insert(0, TESTS)
 
-from lib import config, orders  # noqa: E402
+from lib import config, orders, summary  # noqa: E402
 from lib.publisher import CONFIRMED  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("tests_conftest", os.path.join(TESTS, "conftest.py"))
@@ -26,15 +26,19 @@ class Shop:
         self._base = config.base(db, vhost, runtime_dir)
 
     def deliver(self, plugin, consumer, bodies, **settings):
-        """Publish bodies (bytes, or what json can dump), and return when the consumer has settled all of them."""
+        """Publish bodies (bytes, or what json can dump), and return when the consumer has settled all of them.
+
+        outcomes is then what effectd counted: a dict without the zeros.
+        """
         queue = f"{consumer}.test"
         self._vhost.declare(queue)
         encoded = [body if isinstance(body, bytes) else json.dumps(body).encode() for body in bodies]
         sent = self._publisher.publish([self._publisher.message(body, routing_key=queue) for body in encoded])
         assert {message.outcome for message in sent} == {CONFIRMED}
         sections = {**self._base, f"consumer:{consumer}": config.consumer(plugin, queue, **settings)}
-        with self._daemon(sections):
+        with self._daemon(sections) as daemon:
             self._vhost.wait_empty(queue)
+        self.outcomes = summary.outcomes(summary.counted(daemon, consumer))
 
     def parked(self):
         """(key, reason, detail) of all parked messages, by key."""

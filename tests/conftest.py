@@ -15,7 +15,7 @@ from lib.rabbit import Rabbit
 from stage import Stage
 
 SCRIPTED_SCHEMA = os.path.join(build.ROOT, "tests", "plugins", "scripted.sql")
-PLUGINS = ("loyalty_points", "analytics", "receipts")
+PLUGINS = ("loyalty_points", "analytics", "order_status", "receipts")
 _numbers = itertools.count(1)
 
 

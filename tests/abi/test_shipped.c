@@ -12,7 +12,17 @@
 
 #include <cmocka.h> /* last: its macro fail() would hit the host table's fail */
 
-enum { INT8 = 20, TEXT = 25, DATE = 1082, NUMERIC = 1700, INT8S = 1016, TEXTS = 1009, DATES = 1182, NUMERICS = 1231 };
+enum {
+	INT8 = 20,
+	TEXT = 25,
+	DATE = 1082,
+	TIMESTAMPTZ = 1184,
+	NUMERIC = 1700,
+	INT8S = 1016,
+	TEXTS = 1009,
+	DATES = 1182,
+	NUMERICS = 1231
+};
 enum { DAY_2026_11_30 = 20787, DAYS_1970_TO_2000 = 10957 };
 enum { MOST = 1000 };
 
@@ -26,8 +36,9 @@ static const struct shipped {
 	  { { INT8, INT8, INT8 }, { INT8, INT8 }, { INT8S, INT8S, INT8S }, { INT8S, INT8S } } },
 	{ "analytics", "analytics", { { DATE, TEXT, NUMERIC }, { DATES, TEXTS, INT8S, NUMERICS } } },
 	{ "receipts", "receipts", { { 0 } } },
+	{ "order_status", "order_status", { { INT8, INT8, TEXT, TIMESTAMPTZ } } },
 };
-enum { LOYALTY, ANALYTICS, RECEIPTS };
+enum { LOYALTY, ANALYTICS, RECEIPTS, OF_ORDERS /* so many take OrderCompleted */, ORDER_STATUS = OF_ORDERS };
 
 static struct plugin_instance *instance;
 static struct arena arena;
@@ -149,7 +160,7 @@ static size_t elements(const struct plugin_op *op, int parameter)
 static void the_key_names_the_order_and_not_the_delivery(void **state)
 {
 	(void)state;
-	for (size_t which = 0; which < ARRAY_LEN(shipped); which++) {
+	for (size_t which = 0; which < OF_ORDERS; which++) {
 		struct effectd_key key;
 		start(which, NULL, NULL);
 		assert_int_equal(key_of(order(INT64_MAX, 7, 1999, "EUR", "2026-11-30T12:00:00Z"), &key), EFFECTD_OK);
@@ -182,7 +193,7 @@ static void what_is_no_order_is_rejected_by_all(void **state)
 		"{\"event\":\"OrderCompleted\",\"event\":\"OrderCompleted\",\"order_id\":1,\"customer_id\":1}",
 	};
 	(void)state;
-	for (size_t which = 0; which < ARRAY_LEN(shipped); which++) {
+	for (size_t which = 0; which < OF_ORDERS; which++) {
 		start(which, NULL, NULL);
 		for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
 			struct effectd_key key;
@@ -227,7 +238,7 @@ static void a_total_that_is_no_whole_number_is_rejected(void **state)
 {
 	static const char *const totals[] = { "12.5", "100.0", "1e2", "\"100\"", "-1", "null", "true", "[1]", "{}" };
 	(void)state;
-	for (size_t which = 0; which < ARRAY_LEN(shipped); which++) {
+	for (size_t which = 0; which < OF_ORDERS; which++) {
 		start(which, NULL, NULL);
 		for (size_t i = 0; i < ARRAY_LEN(totals); i++) {
 			struct message *m =
@@ -379,6 +390,27 @@ static void a_receipt_is_one_outbox_row_with_every_digit(void **state)
 	finish();
 }
 
+static void an_order_s_status_goes_without_a_claim_in_its_order_s_turn(void **state)
+{
+	struct effectd_key key;
+	(void)state;
+	start(ORDER_STATUS, NULL, NULL);
+	assert_int_equal(instance->claim, EFFECTD_CLAIM_NONE);
+	struct message *m = message("{\"event\":\"OrderStatusChanged\",\"order_id\":%" PRId64 ",\"version\":%" PRId64
+				    ",\"status\":\"paid\",\"changed_at\":\"2000-01-01T00:00:00.5Z\"}",
+				    INT64_MAX, INT64_MIN);
+	assert_int_equal(key_of(m, &key), EFFECTD_OK);
+	assert_string_equal(key.text, "order-status:9223372036854775807:-9223372036854775808");
+	assert_int_equal(key.lock_order, INT64_MAX);
+	assert_int_equal(plugin_call_apply(&call, m), EFFECTD_OK);
+	assert_int_equal(call.op_count, 1);
+	assert_int_equal(number(call.first, 0), INT64_MAX);
+	assert_int_equal(number(call.first, 1), INT64_MIN);
+	assert_string_equal(text(call.first, 2), "paid");
+	assert_int_equal(number(call.first, 3), 500000);
+	finish();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +424,7 @@ int main(void)
 		cmocka_unit_test(an_analytics_batch_touches_each_row_once_in_order),
 		cmocka_unit_test(analytics_rejects_what_it_cannot_place),
 		cmocka_unit_test(a_receipt_is_one_outbox_row_with_every_digit),
+		cmocka_unit_test(an_order_s_status_goes_without_a_claim_in_its_order_s_turn),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,8 @@ import json
 import re
 from collections import Counter, namedtuple
 
-from lib import config, publisher
+from lib import config, publisher, summary
+from lib.summary import outcomes  # noqa: F401: for the tests
 from lib.wait import wait_until
 
 CONSUMER, QUEUE = "work", "work"
@@ -157,14 +158,4 @@ def some(things):
 
 
 def counted(daemon, consumer=CONSUMER):
-    """The numbers of the consumer's last summary line."""
-    lines = [line for line in daemon.log().splitlines() if re.search(r"\bevent=summary\b", line)
-             and re.search(rf"\bconsumer={consumer}\b", line)]
-    assert lines, daemon.log_tail()
-    return Counter({name: int(number) for name, number in re.findall(r"\b(\w+)=(\d+)(?= |$)", lines[-1])})
-
-
-def outcomes(counts):
-    """What is not zero of a summary's outcomes."""
-    return {name: counts[name] for name in ("applied", "duplicate", "stale", "ignored", "retried", "parked")
-            if counts[name]}
+    return summary.counted(daemon, consumer)
