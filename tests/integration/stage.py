@@ -39,12 +39,17 @@ class Stage:
         self.vhost.declare(*(queues or [QUEUE]), **options)
         return self
 
+    def message(self, message, queue=QUEUE, **properties):
+        """A message for send(), of a script or a body as bytes, with properties of its own."""
+        properties = {"routing_key": queue, **properties}
+        if isinstance(message, bytes):
+            return self.publisher.message(message, **properties)
+        return self.publisher.message(json.dumps(message).encode(), message.get("key"), **properties)
+
     def send(self, *messages, queue=QUEUE, **properties):
-        """Publish messages (scripts, or bodies as bytes) and require the broker's confirms."""
-        encoded = [(message, None) if isinstance(message, bytes) else (json.dumps(message).encode(), message.get("key"))
-                   for message in messages]
-        sent = self.publisher.publish([self.publisher.message(body, key, routing_key=queue, **properties)
-                                       for body, key in encoded])
+        """Publish messages (those of message(), scripts, or bodies as bytes) and require the broker's confirms."""
+        sent = self.publisher.publish([message if isinstance(message, publisher.Published)
+                                       else self.message(message, queue, **properties) for message in messages])
         assert {message.outcome for message in sent} <= {publisher.CONFIRMED}
         return sent
 

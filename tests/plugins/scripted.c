@@ -13,20 +13,23 @@
  *	"die_once"    the same, while the file of that name can be removed
  *	"early"       the statements are queued before the verdict is given, whatever it is
  *
- * Arguments are texts and whole numbers, as the statement wants them. Built with -DBATCH it has an apply_batch that
- * means the same. */
+ * Arguments are texts and whole numbers, as the statement wants them. ["see", header...] writes down the properties and
+ * those headers, as the plugin sees them; ["outbox"] adds an outbox row of the body. Built with -DBATCH it has an
+ *apply_batch that means the same. */
 #include <effectd/plugin.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { EFFECT, EFFECTS };
+enum { EFFECT, EFFECTS, SEEN };
 
 static const struct effectd_statement statements[] = {
 	/* The effect that tests count: no key keeps it from being there twice. */
 	[EFFECT] = { "effect", "INSERT INTO effects (consumer, key) VALUES ($1, $2)", EFFECTD_ONE },
 	[EFFECTS] = { "effects", "INSERT INTO effects (consumer, key) SELECT $1, unnest($2::text[])", EFFECTD_EACH },
+
+	[SEEN] = { "seen", "INSERT INTO seen (name, value) VALUES ($1, $2)", EFFECTD_ONE },
 
 	/* Any SQL that a test can think of, in a function that runs it. */
 	{ "run", "SELECT run($1::text)", EFFECTD_ANY },
@@ -111,7 +114,51 @@ static effectd_verdict scripted_key(struct effectd_call *call, const struct effe
 		return verdict;
 	(void)effectd_json_int64(msg, "lock_order", &key->lock_order);
 	const struct effectd_str text = key_of(msg);
-	return text.data ? effectd_key_bytes(key, text) : effectd_reject(call, "there is no key");
+	if (!text.data && effectd_json_error(msg))
+		return effectd_reject(call, "there is no key");
+	return effectd_key_bytes(key, text); /* without one: an empty key */
+}
+
+static void see_number(struct effectd_call *call, const char *name, int64_t number)
+{
+	char digits[24];
+	const int len = snprintf(digits, sizeof(digits), "%" PRId64, number);
+	effectd_exec(call, SEEN, effectd_cstr(name), effectd_bytea((struct effectd_str){ digits, (size_t)len }));
+}
+
+static void see_header(struct effectd_call *call, const struct effectd_message *msg, const char *name)
+{
+	int64_t number;
+	if (call->host->header_int64(msg, name, &number))
+		see_number(call, name, number);
+	else
+		effectd_exec(call, SEEN, effectd_cstr(name), effectd_bytea(effectd_header(msg, name)));
+}
+
+/* All that the message says besides its body: each property, absent ones as NULL, and the headers named by words. */
+static void see(struct effectd_call *call, const struct effectd_message *msg, const struct effectd_json *words)
+{
+	static const char *const properties[] = {
+		[EFFECTD_ROUTING_KEY] = "routing_key",   [EFFECTD_EXCHANGE] = "exchange",
+		[EFFECTD_CONTENT_TYPE] = "content_type", [EFFECTD_CONTENT_ENCODING] = "content_encoding",
+		[EFFECTD_MESSAGE_ID] = "message_id",     [EFFECTD_CORRELATION_ID] = "correlation_id",
+		[EFFECTD_MESSAGE_TYPE] = "type",         [EFFECTD_APP_ID] = "app_id",
+	};
+	const struct effectd_host *host = call->host;
+	int64_t us;
+	for (size_t i = 0; i < sizeof(properties) / sizeof(properties[0]); i++)
+		if (properties[i])
+			effectd_exec(call, SEEN, effectd_cstr(properties[i]),
+				     effectd_bytea(host->property(msg, (effectd_property)i)));
+	if (host->timestamp_us(msg, &us))
+		see_number(call, "timestamp_us", us);
+	for (size_t i = 1; i < host->json_size(words); i++) {
+		struct effectd_str name = { "", 0 };
+		char text[64];
+		host->json_text(host->json_element(words, i), &name);
+		snprintf(text, sizeof(text), "%.*s", (int)name.len, name.data);
+		see_header(call, msg, text);
+	}
 }
 
 /* One step of the script: its statement by name, its arguments by their JSON kinds. */
@@ -132,6 +179,10 @@ static effectd_verdict step(struct effectd_call *call, const struct effectd_mess
 	}
 	if (effectd_str_equals(name, "outbox")) {
 		effectd_outbox(call, "test", effectd_body(msg));
+		return EFFECTD_OK;
+	}
+	if (effectd_str_equals(name, "see")) {
+		see(call, msg, words);
 		return EFFECTD_OK;
 	}
 	if (effectd_str_equals(name, "body"))

@@ -1,6 +1,7 @@
 -- What scripted.c writes to. Nothing but effectd keeps an effect from being there twice.
 CREATE TABLE effects (id bigserial PRIMARY KEY, consumer text NOT NULL, key text NOT NULL);
 CREATE TABLE bodies (body jsonb);
+CREATE TABLE seen (name text NOT NULL, value bytea);
 CREATE TABLE things (name text, touched bigint NOT NULL DEFAULT 0);
 CREATE TABLE natural_keys (key text PRIMARY KEY);
 CREATE TABLE versions (name text PRIMARY KEY, version bigint NOT NULL);
