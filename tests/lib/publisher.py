@@ -51,12 +51,16 @@ class Publisher:
         assert message.outcome == CONFIRMED, f"the broker answered: {message.outcome}"
         return message
 
+    def order(self, order_id, **changes):
+        """An order's message for publish()."""
+        return self.message(orders.body(order_id, **changes), orders.key(order_id))
+
     def orders(self, ids, duplicate_every=0, **changes):
         """Publish an order for each id, each duplicate_every-th twice, and require all confirms."""
         messages = []
         for order_id in ids:
             copies = 2 if duplicate_every and order_id % duplicate_every == 0 else 1
-            messages += [self.message(orders.body(order_id, **changes), orders.key(order_id)) for _ in range(copies)]
+            messages += [self.order(order_id, **changes) for _ in range(copies)]
         outcomes = Counter(message.outcome for message in self.publish(messages))
         assert outcomes[CONFIRMED] == len(messages), f"the broker answered: {dict(outcomes)}"
         return messages
