@@ -245,7 +245,7 @@ static enum run run_set(struct exact *x, size_t n, struct error *err)
 
 static void settle(struct exact *x, struct item *item, enum outcome outcome)
 {
-	if (outcome == OUTCOME_DUPLICATE && item->d->lost)
+	if ((outcome == OUTCOME_DUPLICATE || outcome == OUTCOME_STALE) && item->d->lost)
 		outcome = OUTCOME_APPLIED; /* by the commit that was in doubt */
 	if (item->parks)
 		log_warn("parked", LOG_BYTES("key", item->key.data, item->key.len),

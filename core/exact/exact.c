@@ -77,12 +77,24 @@ size_t exact_held(const struct exact *x)
 	return x->hand_count;
 }
 
+static void count_applied(struct exact *x, uint64_t n)
+{
+	counter_add(&x->params.counters->outcomes[OUTCOME_APPLIED], n);
+}
+
 void exact_give_back(struct exact *x)
 {
-	for (size_t i = 0; i < x->hand_count; i++)
+	uint64_t lost = 0;
+	for (size_t i = 0; i < x->hand_count; i++) {
+		lost += x->hand[i]->lost;
 		x->source->ops->give_back(x->source, x->hand[i]);
+	}
 	x->hand_count = 0;
-	x->doubt = false; /* the redelivery meets the claim, if there is one */
+	/* The redelivery meets the claim, if there is one: a duplicate of what the lost commit applied. */
+	if (x->doubt)
+		x->doubt_given_back += lost;
+	else
+		count_applied(x, lost);
 }
 
 int64_t exact_wake_ms(const struct exact *x)
@@ -125,8 +137,15 @@ static enum status resolve_doubt(struct exact *x, struct pg_session *s, struct e
 	}
 	/* Only for counting: whether it is applied, the claims tell. */
 	const bool committed = fate != PG_FATE_ABORTED;
+	if (committed) {
+		enum status st = pg_wait_durable(s, err);
+		if (st != ST_OK)
+			return st;
+		count_applied(x, x->doubt_given_back);
+	}
 	for (size_t i = 0; i < x->hand_count && !committed; i++)
 		x->hand[i]->lost = false;
+	x->doubt_given_back = 0;
 	counter_add(&x->params.counters->in_doubt[committed], 1);
 	log_warn("commit_in_doubt_resolved", LOG_STR("resolution", committed ? "committed" : "not committed"),
 		 LOG_INT("xid", x->doubt_xid));
@@ -348,8 +367,7 @@ enum exact_result exact_turn(struct exact *x, struct error *err)
 			continue;
 		}
 		/* Mostly somebody else has it now; or it was ours, and went in the COMMIT that was in doubt. */
-		if (d->lost)
-			counter_add(&x->params.counters->outcomes[OUTCOME_APPLIED], 1);
+		count_applied(x, d->lost);
 		x->source->ops->give_back(x->source, d);
 	}
 	x->hand_count = left;

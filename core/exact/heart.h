@@ -86,6 +86,7 @@ struct exact {
 	uint64_t doubt_xid; /* of the COMMIT in doubt */
 	uint32_t doubt_pid; /* the backend that ran it */
 	bool doubt;
+	uint64_t doubt_given_back; /* what it applied, if it committed, that is not in hand any more */
 
 	bool applied;    /* something was, in this turn */
 	unsigned streak; /* parked in a row for one reason, with nothing applied between */

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Leaves nothing but a record in the write-ahead log, behind all that was committed before. */
+static const char record_sql[] = "SELECT pg_catalog.pg_logical_emit_message(true, 'effectd', '')";
 static const char fate_sql[] = "SELECT pg_catalog.pg_xact_status($1::pg_catalog.xid8)";
 
 enum status pg_begin_send(struct pg_session *s, struct error *err)
@@ -146,4 +148,21 @@ enum status pg_transaction_fate(struct pg_session *s, uint64_t xid, enum pg_fate
 		if ((size_t)len == strlen(fates[i].answer) && !memcmp(answer, fates[i].answer, (size_t)len))
 			*ret = fates[i].fate;
 	return ST_OK;
+}
+
+enum status pg_wait_durable(struct pg_session *s, struct error *err)
+{
+	enum status st = pg_begin_send(s, err);
+	if (st == ST_OK)
+		st = pg_sync(s, err);
+	if (st == ST_OK)
+		st = pg_begin_read(s, err);
+	if (st == ST_OK)
+		st = pg_drain(s, err);
+	if (st == ST_OK)
+		st = pg_query(s, record_sql, NULL, 0, NULL, err);
+	if (st == ST_OK)
+		st = pg_commit(s, err);
+	/* Whether this one committed does not matter, only that it did not say so. */
+	return st == ST_IN_DOUBT ? error_set(err, ST_UNAVAILABLE, "what was committed is not known to be durable") : st;
 }

@@ -26,4 +26,8 @@ enum status pg_rollback(struct pg_session *s, struct error *err) MUST_USE;
 enum pg_fate { PG_FATE_COMMITTED, PG_FATE_ABORTED, PG_FATE_IN_PROGRESS, PG_FATE_UNKNOWN /* too old */ };
 enum status pg_transaction_fate(struct pg_session *s, uint64_t xid, enum pg_fate *ret, struct error *err) MUST_USE;
 
+/* Waits until whatever this server shows as committed is as durable as a COMMIT makes it: a backend that was ended
+ * while it waited for a standby leaves a transaction that is committed here alone. No transaction may be open. */
+enum status pg_wait_durable(struct pg_session *s, struct error *err) MUST_USE;
+
 #endif
