@@ -6,8 +6,8 @@ from works import Works
 
 @pytest.fixture
 def make_works(db, vhost, daemon, runtime_dir):
-    """A factory: make_works(arguments, **settings), see Works."""
-    return lambda arguments=None, **settings: Works(db, vhost, daemon, runtime_dir, arguments, **settings)
+    """A factory: make_works(**settings), see Works."""
+    return lambda **settings: Works(db, vhost, daemon, runtime_dir, **settings)
 
 
 @pytest.fixture

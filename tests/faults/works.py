@@ -24,12 +24,12 @@ def queue(consumer):
 
 
 class Works:
-    def __init__(self, database, vhost, make_daemon, folder, arguments=None, **settings):
+    def __init__(self, database, vhost, make_daemon, folder, arguments=None, queue_types=None, **settings):
         """make_daemon(sections, name=...) gives an Effectd; arguments are all queues', settings all consumers'."""
         self.database, self.vhost = database, vhost
         self._make_daemon, self._folder = make_daemon, folder
         self._settings = {"workers": WORKERS, "batch_max": 10, "prefetch": 12, **settings}
-        for consumer, queue_type in QUEUE_TYPES.items():
+        for consumer, queue_type in (queue_types or QUEUE_TYPES).items():
             vhost.declare(queue(consumer), queue_type=queue_type, arguments=arguments)
         vhost.bind(EXCHANGE, ROUTING_KEY, *map(queue, PLUGINS))
         self.publisher = Publisher(vhost, EXCHANGE, ROUTING_KEY)
