@@ -1,6 +1,6 @@
-/* Headers as a JSON object for people: for a row's column and a terminal, never read back.
+/* Headers and other properties as JSON for people: for a row's column and a terminal, never read back.
  *
- * Always one valid object that jsonb can store: no NUL, only UTF-8, no NaN. What is not text is escaped as \xHH; what
+ * Always one valid value that jsonb can store: no NUL, only UTF-8, no NaN. What is not text is escaped as \xHH; what
  * is too deep, too long or too much is cut and says so. Numbers keep their digits. */
 #include "amqp/encoded.h"
 #include <inttypes.h>
@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <time.h>
 
-enum {
-	DEPTH_MAX = 16,
-	TEXT_MAX = 4096,       /* bytes of one value */
-	JSON_MAX = 128 * 1024, /* after that no member is begun */
-};
+enum { DEPTH_MAX = 16 };
+
+const struct json_limits json_limits_row = { .text = 4096, .all = 128 * 1024 };
+const struct json_limits json_limits_none = { .text = SIZE_MAX, .all = SIZE_MAX };
 
 #define CUT "\"...\""
 
@@ -39,10 +38,10 @@ static size_t char_len(const char *at, size_t left)
 	return len <= left && text_is_utf8(at, len) ? len : 1;
 }
 
-static void add_text(struct buffer *out, amqp_bytes_t bytes)
+void encoded_text_json(struct buffer *out, amqp_bytes_t bytes, const struct json_limits *limits)
 {
 	const char *at = bytes.bytes;
-	const size_t end = bytes.len > TEXT_MAX ? text_utf8_cut(at, bytes.len, TEXT_MAX) : bytes.len;
+	const size_t end = bytes.len > limits->text ? text_utf8_cut(at, bytes.len, limits->text) : bytes.len;
 	buffer_add(out, "\"", 1);
 	for (size_t i = 0, len; i < end; i += len) {
 		len = char_len(at + i, end - i);
@@ -60,7 +59,7 @@ static void add_real(struct buffer *out, double real, int digits)
 }
 
 /* RFC 3339; a time that no calendar has stays a number. */
-static void add_time(struct buffer *out, uint64_t seconds)
+void encoded_time_json(struct buffer *out, uint64_t seconds)
 {
 	static const uint64_t year_10000 = 253402300800;
 	const time_t t = (time_t)seconds;
@@ -72,10 +71,10 @@ static void add_time(struct buffer *out, uint64_t seconds)
 		buffer_printf(out, "%" PRIu64, seconds);
 }
 
-static void add_table(struct buffer *out, amqp_table_t table, int depth);
-static void add_array(struct buffer *out, amqp_array_t array, int depth);
+static void add_table(struct buffer *out, amqp_table_t table, const struct json_limits *limits, int depth);
+static void add_array(struct buffer *out, amqp_array_t array, const struct json_limits *limits, int depth);
 
-static void add_value(struct buffer *out, const amqp_field_value_t *v, int depth)
+static void add_value(struct buffer *out, const amqp_field_value_t *v, const struct json_limits *limits, int depth)
 {
 	switch (v->kind) {
 	case AMQP_FIELD_KIND_BOOLEAN:
@@ -116,16 +115,16 @@ static void add_value(struct buffer *out, const amqp_field_value_t *v, int depth
 		break;
 	case AMQP_FIELD_KIND_UTF8:
 	case AMQP_FIELD_KIND_BYTES:
-		add_text(out, v->value.bytes);
+		encoded_text_json(out, v->value.bytes, limits);
 		break;
 	case AMQP_FIELD_KIND_TIMESTAMP:
-		add_time(out, v->value.u64);
+		encoded_time_json(out, v->value.u64);
 		break;
 	case AMQP_FIELD_KIND_TABLE:
-		add_table(out, v->value.table, depth + 1);
+		add_table(out, v->value.table, limits, depth + 1);
 		break;
 	case AMQP_FIELD_KIND_ARRAY:
-		add_array(out, v->value.array, depth + 1);
+		add_array(out, v->value.array, limits, depth + 1);
 		break;
 	default:
 		buffer_puts(out, "null");
@@ -133,7 +132,7 @@ static void add_value(struct buffer *out, const amqp_field_value_t *v, int depth
 	}
 }
 
-static void add_array(struct buffer *out, amqp_array_t array, int depth)
+static void add_array(struct buffer *out, amqp_array_t array, const struct json_limits *limits, int depth)
 {
 	if (depth > DEPTH_MAX) {
 		buffer_puts(out, CUT);
@@ -142,16 +141,16 @@ static void add_array(struct buffer *out, amqp_array_t array, int depth)
 	buffer_add(out, "[", 1);
 	for (int i = 0; i < array.num_entries; i++) {
 		buffer_puts(out, i ? "," : "");
-		if (out->len > JSON_MAX) {
+		if (out->len > limits->all) {
 			buffer_puts(out, CUT);
 			break;
 		}
-		add_value(out, &array.entries[i], depth);
+		add_value(out, &array.entries[i], limits, depth);
 	}
 	buffer_add(out, "]", 1);
 }
 
-static void add_table(struct buffer *out, amqp_table_t table, int depth)
+static void add_table(struct buffer *out, amqp_table_t table, const struct json_limits *limits, int depth)
 {
 	if (depth > DEPTH_MAX) {
 		buffer_puts(out, CUT);
@@ -160,15 +159,20 @@ static void add_table(struct buffer *out, amqp_table_t table, int depth)
 	buffer_add(out, "{", 1);
 	for (int i = 0; i < table.num_entries; i++) {
 		buffer_puts(out, i ? "," : "");
-		if (out->len > JSON_MAX) {
+		if (out->len > limits->all) {
 			buffer_puts(out, CUT ":" CUT);
 			break;
 		}
-		add_text(out, table.entries[i].key);
+		encoded_text_json(out, table.entries[i].key, limits);
 		buffer_add(out, ":", 1);
-		add_value(out, &table.entries[i].value, depth);
+		add_value(out, &table.entries[i].value, limits, depth);
 	}
 	buffer_add(out, "}", 1);
+}
+
+void encoded_value_json(struct buffer *out, const amqp_field_value_t *v, const struct json_limits *limits)
+{
+	add_value(out, v, limits, 0);
 }
 
 void encoded_headers_json(struct str encoded, struct arena *arena, struct buffer *out)
@@ -176,5 +180,5 @@ void encoded_headers_json(struct str encoded, struct arena *arena, struct buffer
 	(void)arena;
 	CLEANUP(empty_amqp_pool) amqp_pool_t pool;
 	const amqp_basic_properties_t *p = encoded_decode(encoded, &pool);
-	add_table(out, p ? encoded_headers(p) : amqp_empty_table, 0);
+	add_table(out, p ? encoded_headers(p) : amqp_empty_table, &json_limits_row, 0);
 }

@@ -72,10 +72,14 @@ int cli_load_config(const struct cli *cli, struct config **ret) MUST_USE;
 /* Writes data to stdout and frees it; EXIT_FAILED with a message when it cannot be written. */
 int cli_print(const struct cli *cli, struct buffer *data);
 
+/* Adds text of others, whatever its bytes: UTF-8 without control bytes, which a terminal might obey. */
+void cli_add_clean(struct buffer *out, const char *text, size_t len);
+
 /* The commands, one file each. */
 int cmd_check(struct cli *cli, int argc, char **argv);
 int cmd_config(struct cli *cli, int argc, char **argv);
 int cmd_migrate(struct cli *cli, int argc, char **argv);
+int cmd_parked(struct cli *cli, int argc, char **argv);
 int cmd_plugin(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);

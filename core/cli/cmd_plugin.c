@@ -1,6 +1,5 @@
 /* effectd plugin: what can be loaded from the plugin folder, and what one plugin declares. Looking at a plugin loads it
  * as the daemon would, with the same checks, and calls nothing but its entry. */
-#include "base/text.h"
 #include "cli/cli.h"
 #include "plugin/options.h"
 #include <dirent.h>
@@ -18,23 +17,9 @@ static const char *const otherwise_names[] = {
 };
 
 /* Text of a plugin is printed for people and as JSON: whatever its bytes, it becomes UTF-8 without control bytes. */
-static void add_bytes(struct buffer *out, const char *text, size_t len)
-{
-	char clean[512];
-	while (len > 0) {
-		const size_t whole =
-			text_utf8_cut(text, len, sizeof(clean) / 4 - 1); /* one byte becomes four at most */
-		const size_t part = whole > 0 ? whole : 1;
-		text_escape(clean, sizeof(clean), text, part);
-		buffer_puts(out, clean);
-		text += part;
-		len -= part;
-	}
-}
-
 static void add_clean(struct buffer *out, const char *text)
 {
-	add_bytes(out, text, strlen(text));
+	cli_add_clean(out, text, strlen(text));
 }
 
 /* SQL keeps its lines, indented. */
@@ -43,7 +28,7 @@ static void add_sql(struct buffer *out, const char *sql)
 	while (*sql) {
 		const size_t len = strcspn(sql, "\n");
 		buffer_puts(out, "      ");
-		add_bytes(out, sql, len);
+		cli_add_clean(out, sql, len);
 		buffer_puts(out, "\n");
 		sql += len + (sql[len] == '\n');
 	}

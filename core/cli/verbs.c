@@ -1,5 +1,5 @@
 /* The commands: one line each. Examples come first in help, so they are written first here. */
-#include "cli/cli.h"
+#include "cli/rows.h"
 
 static const struct cli_option run_options[] = {
 	{ "consumer", "NAME", "only this consumer; may be given several times" },
@@ -19,6 +19,17 @@ static const struct cli_option config_options[] = {
 static const struct cli_option migrate_options[] = {
 	{ "database", "NAME", "only [database:NAME]; else each database of the configuration" },
 	{ "all", NULL, "print: also what is applied; asks no database" },
+	{ NULL, NULL, NULL },
+};
+
+static const struct cli_option parked_options[] = {
+	ROWS_OPTIONS,
+	{ "reason", "REASON", "only rows parked for this reason: rejected, sql, crash, ..." },
+	{ "all", NULL, "retry, drop: every row" },
+	{ "dry-run", NULL, "retry, drop: only say what would become of each row" },
+	{ "beyond-window", NULL, "retry: also rows whose earlier copy's claim may be gone" },
+	{ "yes", NULL, "drop: do not ask" },
+	{ "body", NULL, "show: the body alone, byte for byte" },
 	{ NULL, NULL, NULL },
 };
 
@@ -45,6 +56,25 @@ const struct verb verbs[] = {
 			"it is the other role's; give this one a passfile= or ~/.pgpass.\n",
 		.options = migrate_options,
 		.run = cmd_migrate,
+	},
+	{
+		.name = "parked",
+		.arguments = "list | show ID | retry | drop [ID]...",
+		.help = "messages that could not be applied: look at them, try again, drop them",
+		.examples =
+			"  effectd parked list                     what is parked, why, and what is claimed meanwhile\n"
+			"  effectd parked show 17                  one of them with all its properties\n"
+			"  effectd parked show 17 --body >body     its body, byte for byte\n"
+			"  effectd parked retry --reason sql --dry-run\n"
+			"                                          which would be applied, which change nothing\n"
+			"  effectd parked retry --reason sql       the daemon applies them within seconds\n"
+			"  effectd parked drop 17 18 --yes\n"
+			"  effectd parked drop --consumer loyalty --older-than 90d --dry-run\n"
+			"\n"
+			"A retry is applied once, like a delivery: a key that is claimed is a duplicate.\n"
+			"Exit code 1: an id is not there, or a row was left because it is older than the window.\n",
+		.options = parked_options,
+		.run = cmd_parked,
 	},
 	{
 		.name = "plugin",
