@@ -378,6 +378,59 @@ static void shown_headers_are_bounded(void **state)
 	drop(encoded);
 }
 
+static void add_shown(void *arg, const char *name, const char *header_json, const char *value_json)
+{
+	buffer_printf(arg, "%s=%s;", name ? name : header_json, value_json);
+}
+
+/* A person who looks at one message gets all of it, where a row's column is cut. */
+static void every_property_is_shown_whole(void **state)
+{
+	(void)state;
+	static char text[10000];
+	memset(text, 'x', sizeof(text) - 1);
+	amqp_table_entry_t entries[] = {
+		{ amqp_cstring_bytes("a\"\n"),
+		  { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(text) } },
+		{ amqp_cstring_bytes("n"), { .kind = AMQP_FIELD_KIND_U64, .value.u64 = UINT64_MAX } },
+	};
+	const amqp_basic_properties_t p = {
+		._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_HEADERS_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG |
+			  AMQP_BASIC_PRIORITY_FLAG | AMQP_BASIC_CORRELATION_ID_FLAG | AMQP_BASIC_REPLY_TO_FLAG |
+			  AMQP_BASIC_EXPIRATION_FLAG | AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_TIMESTAMP_FLAG |
+			  AMQP_BASIC_TYPE_FLAG | AMQP_BASIC_USER_ID_FLAG | AMQP_BASIC_APP_ID_FLAG |
+			  AMQP_BASIC_CLUSTER_ID_FLAG | AMQP_BASIC_CONTENT_ENCODING_FLAG,
+		.content_type = amqp_cstring_bytes("a"),
+		.content_encoding = amqp_cstring_bytes("b"),
+		.headers = { 2, entries },
+		.delivery_mode = 2,
+		.priority = 9,
+		.correlation_id = amqp_cstring_bytes("c"),
+		.reply_to = amqp_cstring_bytes("d"),
+		.expiration = amqp_cstring_bytes("e"),
+		.message_id = amqp_cstring_bytes("f"),
+		.timestamp = 0,
+		.type = amqp_cstring_bytes("g"),
+		.user_id = amqp_cstring_bytes("h"),
+		.app_id = amqp_cstring_bytes("i"),
+		.cluster_id = amqp_cstring_bytes("j"),
+	};
+	const struct str encoded = encode(&p);
+	struct buffer got = { 0 }, expected = { 0 };
+	assert_true(amqp_properties_each(encoded, add_shown, &got));
+	buffer_printf(
+		&expected,
+		"content_type=\"a\";content_encoding=\"b\";correlation_id=\"c\";reply_to=\"d\";expiration=\"e\";"
+		"message_id=\"f\";type=\"g\";user_id=\"h\";app_id=\"i\";cluster_id=\"j\";delivery_mode=2;"
+		"priority=9;timestamp=\"1970-01-01T00:00:00Z\";\"a\\\"\\u000a\"=\"%s\";\"n\"=18446744073709551615;",
+		text);
+	assert_string_equal(buffer_text(&got), buffer_text(&expected));
+	assert_false(amqp_properties_each((struct str){ NULL, 0 }, add_shown, &got));
+	buffer_finish(&got);
+	buffer_finish(&expected);
+	drop(encoded);
+}
+
 static void no_headers_are_an_empty_object(void **state)
 {
 	(void)state;
@@ -573,6 +626,7 @@ static void random_damage_is_survived(void **state)
 	struct arena arena;
 	arena_init(&arena);
 	uint64_t seed = 1;
+	struct buffer shown = { 0 };
 	for (int round = 0; round < 50000; round++) {
 		const size_t len = random_next(&seed) % 4 ? good.len : 1 + random_next(&seed) % good.len;
 		char *bytes = malloc(len);
@@ -593,11 +647,15 @@ static void random_damage_is_survived(void **state)
 		assert_null(memchr(json.data, 0, json.len));
 		amqp_properties.identity(encoded, &arena, &id);
 		assert_true(id.len > 0);
+		if (amqp_properties_each(encoded, add_shown, &shown))
+			assert_true(text_is_utf8(shown.data, shown.len));
+		buffer_clear(&shown);
 		buffer_finish(&json);
 		buffer_finish(&id);
 		arena_reset(&arena);
 		free(bytes);
 	}
+	buffer_finish(&shown);
 	arena_finish(&arena);
 	drop(good);
 }
@@ -612,6 +670,7 @@ int main(void)
 		cmocka_unit_test(every_kind_of_header_is_shown),
 		cmocka_unit_test(shown_headers_never_hold_what_jsonb_refuses),
 		cmocka_unit_test(shown_headers_are_bounded),
+		cmocka_unit_test(every_property_is_shown_whole),
 		cmocka_unit_test(no_headers_are_an_empty_object),
 		cmocka_unit_test(broken_bytes_are_no_properties),
 		cmocka_unit_test(hostile_nesting_is_survived),
