@@ -8,6 +8,9 @@
 #include "run/vitals.h"
 #include <stdatomic.h>
 
+enum parked_status { PARKED_RETRY, PARKED_DEAD, PARKED_STATUS_COUNT };
+extern const char *const parked_status_names[PARKED_STATUS_COUNT];
+
 /* What the workers of one consumer have in common. */
 struct consumer {
 	const struct config_consumer *config;
@@ -20,6 +23,8 @@ struct consumer {
 	_Atomic int64_t closed_until_ms;
 	_Atomic unsigned closures; /* in a row */
 	_Atomic bool broken;
+	_Atomic uint64_t parked[PARKED_STATUS_COUNT]; /* rows, as last counted; see gauge.c */
+	_Atomic bool parked_known;
 	_Atomic bool met; /* probation: it met a fresh message or an empty queue, or cannot be asked */
 };
 

@@ -37,9 +37,10 @@ struct worker {
 	int64_t suspect_since_ms; /* probation: a suspect is in hand; 0: none */
 	int64_t heard_ms;         /* probation: when something came the last time, or when it began to consume */
 	bool must_test; /* it gave everything back since PostgreSQL failed: a write must succeed before it consumes */
-	bool schema_wrong;    /* as the last session found it */
-	bool had[PEER_COUNT]; /* a session with this peer before */
-	int64_t tick_ms;      /* no wait is longer: whoever watches wants to see the loop turn */
+	bool schema_wrong;       /* as the last session found it */
+	bool had[PEER_COUNT];    /* a session with this peer before */
+	int64_t count_parked_ms; /* when parked messages are counted again */
+	int64_t tick_ms;         /* no wait is longer: whoever watches wants to see the loop turn */
 
 	struct backoff pg_backoff, amqp_backoff, contention;
 	int64_t held_since_ms; /* deliveries are held because PostgreSQL is away; 0: they are not */
@@ -77,6 +78,9 @@ void worker_meet_quiet(struct worker *w);        /* nothing came for a while: is
 /* False: not now, it has waited a moment. */
 bool worker_take_turn(struct worker *w, enum exact_result *ret, struct error *err) MUST_USE;
 void worker_sweep_journal(struct worker *w);
+
+/* gauge.c: what metrics show of the database. */
+void worker_count_parked(struct worker *w); /* if it is time, and its turn */
 
 /* show.c: what metrics, health and the watchdog see. */
 void worker_show(struct worker *w);

@@ -98,6 +98,19 @@ static void workers(struct exposition *e, const struct view *view, int unused)
 	}
 }
 
+/* Every process that hosts the consumer tells the same number. */
+static void parked(struct exposition *e, const struct view *view, int unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < view->consumer_count; i++) {
+		const struct consumer *c = &view->consumers[i];
+		for (size_t j = 0; j < PARKED_STATUS_COUNT && atomic_load((_Atomic bool *)&c->parked_known); j++) {
+			const struct label labels[] = { CONSUMER(c), { "status", parked_status_names[j] } };
+			exposition_sample(e, labels, 2, counter_get(&c->parked[j]));
+		}
+	}
+}
+
 /* A server as the configuration calls it, and what the workers of all consumers that use it come to. */
 struct peer_sums {
 	bool used, connected;
@@ -203,6 +216,8 @@ static const struct {
 	  "From the event to its committed effect, by the key's event time or the message's timestamp.", distribution,
 	  DISTRIBUTION_EVENT_AGE },
 	{ "effectd_inflight", METRIC_GAUGE, "Deliveries in hand, not settled yet.", inflight, 0 },
+	{ "effectd_parked_messages", METRIC_GAUGE,
+	  "Parked messages in the database, counted every 15 seconds; the same from every process.", parked, 0 },
 	{ "effectd_workers", METRIC_GAUGE, "Workers by what they do.", workers, 0 },
 	{ "effectd_connected", METRIC_GAUGE, "1 while every worker that uses the server has its session.", peers,
 	  CONNECTED },

@@ -55,6 +55,7 @@ static void wait_for_work(struct worker *w)
 static bool take_turn(struct worker *w, enum exact_result *ret, struct error *err)
 {
 	if (w->parked) {
+		worker_count_parked(w);
 		const enum status st = parked_source_fetch(w->parked, w->pg, err);
 		if (st != ST_OK && st != ST_REFUSED)
 			exact_detach(w->exact);

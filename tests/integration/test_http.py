@@ -305,6 +305,18 @@ def test_ready_says_draining_until_the_last_delivery_is_settled(stage, watched, 
     stage.assert_once({"slow"})
 
 
+def test_parked_messages_are_counted_in_the_database(stage, watched, monitor):
+    stage.db.execute("INSERT INTO effectd.parked_messages (consumer, fingerprint, body, status, reason, next_attempt_at)"
+                     " SELECT CASE WHEN n < 6 THEN 'work' ELSE 'other' END, sha256(n::text::bytea), '',"
+                     " CASE WHEN n < 3 THEN 'retry' ELSE 'dead' END, 'rejected', now() + interval '1 day'"
+                     " FROM generate_series(1, 9) AS n")
+    with watched():
+        monitor.wait_reasons()
+        found = wait_until(lambda: [s for s in monitor.metrics().samples.items() if s[0][0].endswith("parked_messages")],
+                           15, "parked messages to be counted")
+    assert {dict(labels)["status"]: value for (_, labels), value in found} == {"retry": 2, "dead": 3}
+
+
 def test_metrics_name_plugins_and_build(stage, watched, monitor):
     with watched():
         monitor.wait_reasons()
@@ -320,6 +332,7 @@ def test_every_metric_and_every_reason_is_documented(watched, monitor):
         tables = re.findall(r"^\| `(\w+)` \|", file.read(), re.MULTILINE)
     with watched():
         monitor.wait_reasons()
+        wait_until(lambda: "effectd_parked_messages" in monitor.metrics().types, 15, "parked messages to be counted")
         families = set(monitor.metrics().types)
     assert families == {name for name in tables if name.startswith("effectd_")}
     with open(os.path.join(build.ROOT, "core", "run", "health.c"), encoding="utf-8") as file:
