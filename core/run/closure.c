@@ -10,21 +10,34 @@ enum {
 	PARKED_POLL_MS = 1000, /* a person has retried or dropped it: go on */
 };
 
+/* Closes the consumer for a while; false: another worker has done so already, for the same fault mostly. What each of
+ * them finds counts once, else a consumer of many workers would wait the longest time after its first fault. */
+static bool close_for_a_while(struct consumer *c, int64_t *ret_ms)
+{
+	const int64_t now = clock_mono_ms();
+	int64_t until = atomic_load(&c->closed_until_ms);
+	const unsigned closures = atomic_load(&c->closures);
+	const int64_t ms = earlier(CLOSED_MIN_MS << (closures < 4 ? closures : 4), CLOSED_MAX_MS);
+	if (now < until || !atomic_compare_exchange_strong(&c->closed_until_ms, &until, now + ms))
+		return false;
+	atomic_store(&c->closures, closures + 1);
+	*ret_ms = ms;
+	return true;
+}
+
 /* The program is wrong, not the messages: all workers of the consumer stop, the queue keeps everything. */
 void worker_close_consumer(struct worker *w, bool for_good, const struct error *err)
 {
-	struct consumer *c = w->consumer;
+	int64_t ms = 0;
 	if (for_good) {
-		atomic_store(&c->broken, true);
+		atomic_store(&w->consumer->broken, true);
 		log_error("consumer_broken", LOG_ERR(err),
 			  LOG_STR("next", "mend the plugin or its configuration, then restart effectd"));
-	} else {
-		const unsigned closures = atomic_fetch_add(&c->closures, 1);
-		int64_t ms = CLOSED_MIN_MS << (closures < 4 ? closures : 4);
-		ms = earlier(ms, CLOSED_MAX_MS);
-		atomic_store(&c->closed_until_ms, clock_mono_ms() + ms);
+	} else if (close_for_a_while(w->consumer, &ms)) {
 		log_error("consumer_closed", LOG_ERR(err), LOG_INT("next_try_s", ms / 1000),
 			  LOG_STR("next", "nothing is lost, the queue keeps its messages; mend what the error names"));
+	} else {
+		log_debug("consumer_is_closed", LOG_ERR(err));
 	}
 	worker_leave_broker(w);
 	worker_lose_database(w);

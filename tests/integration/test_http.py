@@ -274,6 +274,17 @@ def test_ready_says_schema_where_nobody_migrated(stage, daemon, empty_db, vhost,
         assert monitor.live()
 
 
+def test_a_fault_that_every_worker_finds_closes_their_consumer_once(stage, watched, monitor):
+    """The wait before the next try grows with each failed try, not with each worker."""
+    stage.db.execute("ALTER TABLE effectd.schema_version RENAME TO elsewhere")
+    with watched(workers=4) as daemon:
+        daemon.wait_log("event=consumer_closed")
+        wait_until(lambda: monitor.metrics().value("effectd_workers", consumer=CONSUMER, state="closed") == 4, 15,
+                   "all workers to stand still", explain=lambda: monitor.metrics().text)
+    (line,) = [line for line in daemon.log().splitlines() if "event=consumer_closed" in line]
+    assert "next_try_s=30" in line
+
+
 def test_ready_says_broken_and_closed_for_the_consumer_concerned(stage, daemon, monitor):
     stage.declare("good", "broken", "closed")
     sections = stage.sections(consumers={"good": "good", "broken": "broken", "closed": "closed"})
