@@ -61,7 +61,8 @@ static void complete_sections(struct loader *l, const char *path)
 	for (const struct section *s = p->sections; s; s = s->next)
 		if (s->kind == &config_kinds[KIND_PROCESS])
 			return;
-	struct section *s = section_begin(l, (struct config_place){ 0 }, "effectd", strlen("effectd"));
+	const struct config_place main_file = { p->file_count > 0 ? p->files[0] : path, 0 };
+	struct section *s = section_begin(l, main_file, "effectd", strlen("effectd"));
 	(void)s;
 }
 
