@@ -38,8 +38,9 @@ static const char *const methods[] = { "POST", "PUT", "PATCH", NULL };
 
 #define AT(field) .offset = offsetof(struct config_process, field)
 static const struct config_key process_keys[] = {
-	{ "plugin_dir", KEY_PATH, AT(plugin_dir), .fallback = "/usr/lib/effectd/plugins", .reload = RELOAD_CONSUMER,
-	  .help = "Where plugins are looked up that are named without a directory." },
+	{ "plugin_dir", KEY_PATH, AT(plugin_dir), .fallback = EFFECTD_PLUGIN_DIR, .reload = RELOAD_CONSUMER,
+	  .help = "Where plugins are looked up that are named without a directory. The default is the folder of the "
+		  "shipped ones: lib/effectd/plugins below the prefix that effectd was built for." },
 	{ "include", KEY_INCLUDE, .sample = "conf.d/*.ini", .reload = RELOAD_LIVE,
 	  .help = "More files, by a path or a pattern, relative to this file. They are read after this file, in byte "
 		  "order of their names; what is set later wins." },

@@ -10,7 +10,7 @@ static void a_minimal_file_gives_every_default(void **state)
 {
 	(void)state;
 	expect_good(load_text(BASE));
-	assert_string_equal(loaded->process.plugin_dir, "/usr/lib/effectd/plugins");
+	assert_string_equal(loaded->process.plugin_dir, EFFECTD_PLUGIN_DIR);
 	assert_int_equal(loaded->process.drain_timeout_ms, 25000);
 	assert_int_equal(loaded->process.summary_interval_ms, 60000);
 	assert_int_equal(loaded->process.memory_max_bytes, 512 << 20);

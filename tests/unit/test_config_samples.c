@@ -2,6 +2,19 @@
 #include "config/keys.h"
 #include "config_fixture.h"
 
+/* Samples and pages speak of an effectd built for /usr; this one may be for another prefix. */
+static char *with_plugin_dir(const char *text)
+{
+	static const char usr[] = "/usr/lib/effectd/plugins";
+	CLEANUP(buffer_finish) struct buffer out = { 0 };
+	for (const char *at; (at = strstr(text, usr)); text = at + strlen(usr)) {
+		buffer_add(&out, text, (size_t)(at - text));
+		buffer_puts(&out, EFFECTD_PLUGIN_DIR);
+	}
+	buffer_puts(&out, text);
+	return strdup(buffer_text(&out));
+}
+
 static char *read_source(const char *name)
 {
 	char path[512];
@@ -9,11 +22,11 @@ static char *read_source(const char *name)
 	FILE *f = fopen(path, "r");
 	if (!f)
 		fail_msg("%s cannot be opened", path);
-	char *text = calloc(1, 1 << 20);
+	AUTOFREE char *text = calloc(1, 1 << 20);
 	assert_non_null(text);
 	assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
 	fclose(f);
-	return text;
+	return with_plugin_dir(text);
 }
 
 static bool has_line(const char *text, const char *line)
