@@ -16,6 +16,7 @@
 enum {
 	EXIT_SOFTWARE = 70,   /* exit() inside a plugin is a crash, and must look like one to the service manager */
 	END_MARGIN_MS = 1000, /* of drain_timeout: left for closing what does not answer */
+	LAST_MOMENT_MS = 200, /* for all workers together, when nobody waits any longer */
 };
 
 struct process {
@@ -108,17 +109,23 @@ static enum status start(struct process *p, struct error *err)
 	return st;
 }
 
+static int64_t end_margin_ms(const struct process *p)
+{
+	const int64_t quarter = p->config->process.drain_timeout_ms / 4;
+	return quarter < END_MARGIN_MS ? quarter : END_MARGIN_MS;
+}
+
 static void give_order(struct process *p, enum stop order)
 {
 	const int64_t now = clock_mono_ms(), timeout = p->config->process.drain_timeout_ms;
 	if (order == STOP_DRAIN) {
-		const int64_t margin = timeout > 4 * END_MARGIN_MS ? END_MARGIN_MS : timeout / 4;
 		atomic_store(&p->context.stop.fetch_until_ms, now + timeout / 2);
-		atomic_store(&p->context.stop.deadline_ms, now + timeout - margin);
+		atomic_store(&p->context.stop.deadline_ms, now + timeout - end_margin_ms(p));
 	}
 	atomic_store(&p->context.stop.order, (int)order);
 	for (size_t i = 0; i < p->worker_count; i++)
-		worker_wake(p->workers[i]);
+		if (p->workers[i]) /* it has not ended yet */
+			worker_wake(p->workers[i]);
 }
 
 /* Waits for a signal until deadline_ms; 0 at the deadline. */
@@ -156,10 +163,11 @@ static void serve(struct process *p, const sigset_t *signals)
 	}
 }
 
-/* Joins the workers; a second signal or the deadline ends the waiting. False: some are still inside plugin code. */
-static bool join_workers(struct process *p, const sigset_t *signals)
+/* Joins the workers; a second signal or the deadline ends the waiting. Returns how many did not end: they are inside
+ * plugin code, or in a call that waits for a broker that hangs. */
+static size_t join_workers(struct process *p, const sigset_t *signals)
 {
-	const int64_t deadline = atomic_load(&p->context.stop.deadline_ms) + END_MARGIN_MS / 2;
+	const int64_t deadline = atomic_load(&p->context.stop.deadline_ms) + end_margin_ms(p) / 2;
 	size_t left = p->worker_count;
 	while (left > 0 && clock_mono_ms() < deadline) {
 		const int sig = next_signal(signals, clock_mono_ms() + 20);
@@ -174,12 +182,13 @@ static bool join_workers(struct process *p, const sigset_t *signals)
 				left--;
 			}
 	}
+	const int64_t last = clock_mono_ms() + LAST_MOMENT_MS;
 	for (size_t i = 0; i < p->worker_count; i++)
-		if (p->workers[i] && worker_join(p->workers[i], clock_mono_ms() + 200)) {
+		if (p->workers[i] && worker_join(p->workers[i], last)) {
 			p->workers[i] = NULL;
 			left--;
 		}
-	return left == 0;
+	return left;
 }
 
 static void finish(struct process *p)
@@ -222,13 +231,13 @@ enum status process_run(const struct config *config, const struct process_option
 	give_order(&p, STOP_DRAIN);
 	if (st == ST_OK)
 		monitor_stopping(p.monitor);
-	const bool joined = join_workers(&p, &signals);
+	const size_t unfinished = join_workers(&p, &signals);
 	for (size_t i = 0; st == ST_OK && i < p.consumer_count; i++)
 		summary_log(p.consumers[i].config->name, &p.consumers[i].counters);
-	if (!joined) {
+	if (unfinished > 0) {
 		/* What they hold is rolled back and goes back to its queue with their connections. */
-		log_warn("ended_inside_plugin");
-		_exit(0);
+		log_warn("ended_unfinished", LOG_INT("workers", unfinished));
+		_exit(st == ST_OK ? 0 : EXIT_SOFTWARE);
 	}
 	if (st == ST_OK)
 		log_info("stopped");

@@ -42,7 +42,7 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 
 void worker_wake(struct worker *w);
 
-/* Waits for the thread until deadline_ms, then frees everything. False: it is still inside plugin code. */
+/* Waits for the thread until deadline_ms, then frees everything. False: it did not end, and owns its memory still. */
 bool worker_join(struct worker *w, int64_t deadline_ms) MUST_USE;
 
 #endif

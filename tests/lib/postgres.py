@@ -83,6 +83,10 @@ class Postgres:
         """SIGKILL the postmaster and every backend, as a power cut would."""
         self._process.kill()
 
+    def signal(self, number):
+        """Send a signal to the postmaster only."""
+        self._process.signal(number)
+
     def destroy(self):
         """Stop the server, whatever state it is in, and remove its folder."""
         if self._process and self._process.alive():

@@ -97,6 +97,9 @@ class Rabbit:
         """SIGKILL the node, as a power cut would."""
         self._process.kill()
 
+    def signal(self, number):
+        self._process.signal(number)
+
     def destroy(self):
         """Stop the node and its epmd, whatever state they are in, and remove the folder."""
         for process in (self._process, self._epmd):
