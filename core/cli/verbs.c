@@ -11,6 +11,15 @@ static const struct cli_option check_options[] = {
 	{ NULL, NULL, NULL },
 };
 
+static const struct cli_option feed_options[] = {
+	{ "consumer", "NAME", "whose plugin applies the lines" },
+	{ "envelope", NULL, "a line is an object with body, routing_key, headers, message_id, timestamp, ..." },
+	{ "rejects", "FILE", "where rejected lines go; default NAME.rejects.jsonl" },
+	{ "beyond-window", NULL, "also what is older than the window: an earlier copy's claim may be gone" },
+	{ "workers", "N", "threads, each with a connection; default: as configured" },
+	{ NULL, NULL, NULL },
+};
+
 static const struct cli_option config_options[] = {
 	{ "markdown", NULL, "default: as the tables of docs/configuration.md" },
 	{ NULL, NULL, NULL },
@@ -87,6 +96,22 @@ const struct verb verbs[] = {
 			    "\n"
 			    "Each file is loaded and checked as the daemon does it. Exit code 1: one was refused.\n",
 		.run = cmd_plugin,
+	},
+	{
+		.name = "feed",
+		.arguments = "[FILE]",
+		.help = "apply the lines of a file, each once, with the daemon's claims and no broker",
+		.examples =
+			"  effectd feed --consumer loyalty orders.jsonl          a JSON body each line\n"
+			"  effectd feed --consumer loyalty orders.jsonl.zst      also .gz, .xz and .bz2\n"
+			"  psql -AtXc 'SELECT body FROM lost' | effectd feed --consumer loyalty\n"
+			"  jq -r .text loyalty.rejects.jsonl | effectd feed --consumer loyalty\n"
+			"\n"
+			"What a delivery or an earlier feed applied is a duplicate, so a feed that was broken off is\n"
+			"simply run again. Nothing is parked: what cannot be applied goes to the rejects' file with\n"
+			"line number and reason, and the exit code is 1. The daemon may run meanwhile.\n",
+		.options = feed_options,
+		.run = cmd_feed,
 	},
 	{
 		.name = "check",

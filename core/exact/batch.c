@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STREAK_MOST = 20 }; /* parked in a row for one reason, nothing applied between: the program is wrong, not they */
-
 int item_compare_keys(const struct item *a, const struct item *b)
 {
 	const size_t shorter = a->key.len < b->key.len ? a->key.len : b->key.len;
@@ -176,7 +174,7 @@ static bool streak_grows_too_long(struct exact *x, size_t n, unsigned *ret_strea
 	*ret_streak = applied ? 0 : streak;
 	*ret_reason = reason;
 	*ret_sqlstate = sqlstate;
-	return *ret_streak >= STREAK_MOST;
+	return x->params.streak_most > 0 && *ret_streak >= x->params.streak_most;
 }
 
 static const char *first_park_detail(const struct exact *x, size_t n)

@@ -72,6 +72,11 @@ void exact_set_care(struct exact *x, enum care care)
 	x->care = care;
 }
 
+void exact_set_oldest_event(struct exact *x, int64_t ms)
+{
+	x->oldest_event_ms = ms;
+}
+
 size_t exact_held(const struct exact *x)
 {
 	return x->hand_count;
@@ -258,6 +263,24 @@ static void leave(struct exact *x, struct delivery *d)
 		log_warn("crash_count_stands", LOG_ERR(&err));
 }
 
+/* Whether it was applied, the claims can no longer tell. */
+static void park_expired(struct exact *x, struct item *item)
+{
+	if (!x->oldest_event_ms || x->instance->claim != EFFECTD_CLAIM_KEY)
+		return;
+	const struct properties *p = message_properties(&item->d->message);
+	int64_t event_ms = item->event_ms;
+	if (!event_ms && (!p->has_timestamp || __builtin_mul_overflow(p->timestamp_s, 1000, &event_ms)))
+		event_ms = 0;
+	if (event_ms >= x->oldest_event_ms)
+		return;
+	fault_park(x, item, PARK_EXPIRED, false, NULL,
+		   event_ms
+			   ? "it is older than the consumer's window: an earlier copy's claim may be gone"
+			   : "neither its key nor its timestamp says how old it is, and an earlier copy's claim may be "
+			     "gone");
+}
+
 /* Asks the plugin what effect this message names. */
 static enum exact_result make_item(struct exact *x, struct item *item, struct delivery *d, struct error *err)
 {
@@ -294,6 +317,8 @@ static enum exact_result make_item(struct exact *x, struct item *item, struct de
 		if (d->suspect >= SUSPECT_PARK)
 			fault_park(x, item, PARK_ENVIRONMENT, true, d->suspect_sqlstate,
 				   "its own statement failed again and again for a reason of the environment");
+		else
+			park_expired(x, item);
 		return EXACT_WORKED;
 	case EFFECTD_IGNORE:
 		item->ignored = true;

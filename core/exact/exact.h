@@ -16,8 +16,10 @@ struct exact_params {
 	size_t batch_bytes;                 /* of their bodies; a batch stops growing there */
 	int64_t retry_min_ms, retry_max_ms; /* delays of retries: they double */
 	int64_t max_attempts;
-	bool in_order;     /* arrival order is kept: a message that is to be retried holds up those behind it */
-	bool stop_on_dead; /* ... and so does one that is parked for a person */
+	bool in_order;        /* arrival order is kept: a message that is to be retried holds up those behind it */
+	bool stop_on_dead;    /* ... and so does one that is parked for a person */
+	unsigned streak_most; /* parked in a row for one reason, nothing applied between: a fault of the program; 0: go
+				 on */
 	struct consumer_counters *counters;
 };
 
@@ -39,6 +41,10 @@ void exact_detach(struct exact *x);
  * in: then nobody else of the process should be inside. */
 enum care { CARE_NONE, CARE_NO_SUSPECTS, CARE_ALL };
 void exact_set_care(struct exact *x, enum care care);
+
+/* A message whose event is older than that, in ms since 1970, or of unknown age, is parked as expired where a claim
+ * decides: the claim of an earlier copy may be gone. 0: none is. */
+void exact_set_oldest_event(struct exact *x, int64_t ms);
 
 enum exact_result {
 	EXACT_IDLE,        /* nothing to do */

@@ -60,6 +60,7 @@ struct exact {
 	struct source *source;
 	struct pg_session *session; /* NULL: lost */
 	enum care care;
+	int64_t oldest_event_ms;
 
 	struct delivery **hand; /* collected and not settled */
 	size_t hand_count;

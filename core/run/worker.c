@@ -17,6 +17,7 @@ enum {
 	CANCEL_PATIENCE_MS = 50,    /* for deliveries that were under way when draining began */
 	RETRY_POLL_MS = 1000,       /* how late a due row may be, at the most */
 	LEASE_SLACK_MS = 30 * 1000, /* of a parked row, beyond what its attempt may take */
+	STREAK_MOST = 20,           /* a bad deploy must not park a million */
 };
 
 /* The environment failed: hold what is in hand, give it back once when that takes longer than the broker would allow.
@@ -243,6 +244,7 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 		.max_attempts = config->max_attempts,
 		.in_order = config->order == ORDER_QUEUE && number != WORKER_RETRY,
 		.stop_on_dead = config->stop_on_dead && number != WORKER_RETRY,
+		.streak_most = STREAK_MOST,
 		.counters = &consumer->counters,
 	};
 	if (st == ST_OK)
