@@ -215,6 +215,7 @@ static enum status take(struct parked_source *p, const struct pg_result *r, stru
 			     .codec = &amqp_properties,
 			     .redelivered = true,
 			     .attempt = (uint32_t)p->attempts + 1 },
+		.journalled = true, /* the row itself */
 	};
 	struct message *m = &p->delivery.message;
 	const struct str all = { p->memory + body_len, (size_t)packed_len };
