@@ -42,11 +42,11 @@ def packed(message):
 
 
 def assert_parked_whole(stage, messages):
-    """These messages are parked, in this order, each byte for byte."""
-    rows = stage.db.rows("SELECT body, properties FROM effectd.parked_messages ORDER BY id")
-    assert [(len(body), len(properties)) for body, properties in rows] == \
-        [(len(message.body), len(packed(message))) for message in messages]
-    assert rows == [(message.body, packed(message)) for message in messages]
+    """Exactly these messages are parked, each byte for byte."""
+    rows = sorted(stage.db.rows("SELECT body, properties FROM effectd.parked_messages"))
+    published = sorted((message.body, packed(message)) for message in messages)
+    assert [tuple(map(len, row)) for row in rows] == [tuple(map(len, row)) for row in published]
+    assert rows == published
 
 
 def replay(stage):
@@ -187,11 +187,11 @@ def test_text_that_postgresql_cannot_store_parks_its_message_alone(stage):
     deep = {"a": [{"b": {"c": ["\0"]}}]}
     messages = [script("a"), script("value", ["effect"], ["body"], more="a\0b"), script("b"),
                 script("deep", ["body"], ["effect"], more=deep), script("text", ["effect"], ["cast", "1\0"]),
-                script("z")]
-    assert outcomes(stage.one_batch(messages)) == {"applied": 3, "parked": 3}
+                script("row", ["outbox"], ["effect"], more=deep), script("z")]
+    assert outcomes(stage.one_batch(messages)) == {"applied": 3, "parked": 4}
     stage.assert_once({"a", "b", "z"})
     assert {(one.key, one.reason, one.sqlstate) for one in stage.parked()} == {
-        ("value", "sql", "22P05"), ("deep", "sql", "22P05"), ("text", "sql", "22021")}
+        ("value", "sql", "22P05"), ("deep", "sql", "22P05"), ("text", "sql", "22021"), ("row", "sql", "22P05")}
 
 
 # ---- what is parked ----
@@ -262,13 +262,38 @@ def test_a_message_that_is_delivered_again_has_one_parked_row(stage):
     assert [one.deliveries for one in stage.parked()] == [4, 2, 2, 2, 2]
 
 
-def test_a_nul_in_a_header_is_parked_with_everything(stage):
-    headers = {"text": "a\0b", b"n\0": b"\0", "t": {"\0": "\0"}}
-    messages = [stage.message(script(name, verdict="reject"), headers=headers) for name in ("a", "b")]
-    assert outcomes(stage.deliver(*messages)) == {"parked": 2}
+def nested(depth):
+    """Headers with an array in an array in an array ..."""
+    value = b""
+    for _ in range(depth):
+        value = b"A" + sized(value)
+    return sized(short("deep") + value)
+
+
+HOSTILE = {  # content type, headers, and what people see of both
+    "nul": (b"a\0b", sized(short("n\0") + b"S" + sized(b"\0") + short("t") + b"F" + sized(short("\0") + b"V")),
+            "a\\x00b", {"n\\x00": "\\x00", "t": {"\\x00": None}}),
+    "any_bytes": (bytes(range(255)), sized(short(b"\xff\xfe") + b"S" + sized(bytes(range(128, 256)))), None, None),
+    "names_twice": (b"", sized((short("twice") + b"t\1") * 3), "", {"twice": True}),
+    "many": (b"text", sized(b"".join(short(f"{n:x}") + b"V" for n in range(16_000))), "text", None),
+    "deep": (b"text", nested(20_000), "text", None),
+}
+
+
+def test_hostile_properties_are_parked_with_everything(stage):
+    """Whatever they hold, the rows are whole, and what people see of them is text."""
+    stage.declare().vhost.bind("any", "#", QUEUE)
+    messages = [dataclasses.replace(
+                    stage.message(script(name, verdict="reject"), exchange="any", routing_key="a\0\x1bb"),
+                    properties=Encoded(struct.pack(">H", 0xa000) + short(content_type) + headers))
+                for name, (content_type, headers, _, _) in HOSTILE.items()]
+    assert outcomes(stage.deliver(script("a"), *messages, script("z"))) == {"applied": 2, "parked": len(HOSTILE)}
+    stage.assert_once({"a", "z"})
     assert_parked_whole(stage, messages)
-    assert stage.db.rows("SELECT DISTINCT headers FROM effectd.parked_messages") == [
-        ({"text": "a\\x00b", "n\\x00": "\\x00", "t": {"\\x00": "\\x00"}},)]
+    for key, content_type, headers, routing_key in stage.db.rows(
+            "SELECT message_key, content_type, headers, routing_key FROM effectd.parked_messages"):
+        _, _, seen_type, seen_headers = HOSTILE[key]
+        assert routing_key == "a\\x00\\x1bb" and seen_type in (None, content_type) and seen_headers in (None, headers)
 
 
 @pytest.mark.parametrize("batch_max", [1, 100])
