@@ -24,10 +24,19 @@ static const char rollback_sql[] = "ROLLBACK";
 static const char settings_sql[] =
 	"SELECT pg_catalog.current_setting('fsync'), pg_catalog.current_setting('full_page_writes'),"
 	" pg_catalog.current_setting('synchronous_commit'), pg_catalog.current_setting('transaction_read_only'),"
-	" pg_catalog.current_setting('client_encoding'),"
+	" pg_catalog.current_setting('client_encoding'), pg_catalog.current_setting('server_encoding'),"
 	" (SELECT setting::pg_catalog.int8 FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'),"
 	" (SELECT setting::pg_catalog.int8 FROM pg_catalog.pg_settings WHERE name = 'lock_timeout')";
-enum { FSYNC, FULL_PAGE_WRITES, SYNCHRONOUS_COMMIT, READ_ONLY, ENCODING, STATEMENT_TIMEOUT, LOCK_TIMEOUT };
+enum {
+	FSYNC,
+	FULL_PAGE_WRITES,
+	SYNCHRONOUS_COMMIT,
+	READ_ONLY,
+	CLIENT_ENCODING,
+	SERVER_ENCODING,
+	STATEMENT_TIMEOUT,
+	LOCK_TIMEOUT
+};
 
 static const struct {
 	int column;
@@ -70,9 +79,14 @@ static enum status check_settings(struct pg_session *s, const struct pg_params *
 			memcpy(err->sqlstate, "25006", sizeof("25006"));
 		return ST_UNAVAILABLE;
 	}
-	if (!value_is(r, ENCODING, "UTF8"))
+	if (!value_is(r, CLIENT_ENCODING, "UTF8"))
 		return error_set(err, ST_INVALID,
 				 "client_encoding must be UTF8: remove it from conninfo and from its options");
+	/* Keys are UTF-8: one that another encoding does not have would stop its consumer at the claim. */
+	if (!value_is(r, SERVER_ENCODING, "UTF8"))
+		return error_set(err, ST_INVALID,
+				 "the database's encoding must be UTF8, because keys and messages are: make it with "
+				 "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0");
 	for (size_t i = 0; i < ARRAY_LEN(durability) && !params->allow_unsafe_durability; i++)
 		if (value_is(r, durability[i].column, "off"))
 			return error_set(err, ST_INVALID,

@@ -128,6 +128,18 @@ def test_live_refuses_a_database_without_the_schema(check, shop, empty_db):
     assert done.rc == 78 and "[database:main] " in done.stderr and "migrate up" in done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_live_refuses_a_database_that_cannot_hold_every_key(check, shop, pg, encoding):
+    with pg.connect() as connection:
+        connection.execute(f"CREATE DATABASE check_encoding TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
+    try:
+        shop["database:main"]["conninfo"] = pg.conninfo("check_encoding")
+        done = check(shop, "--live")
+        assert done.rc == 78 and "[database:main] " in done.stderr and "encoding must be UTF8" in done.stderr, done.stderr
+    finally:
+        pg.dropdb("check_encoding")
+
+
 def test_live_names_what_the_role_may_not_do(check, shop, db):
     db.execute("DROP ROLE IF EXISTS check_reader; CREATE ROLE check_reader LOGIN;"
                "GRANT USAGE ON SCHEMA effectd TO check_reader;"
