@@ -138,19 +138,19 @@ static void check_statements(struct check *c, const struct consumer *consumer)
 	struct error err = { 0 };
 	CLEANUP(destroy_session) struct pg_session *session = NULL;
 	CLEANUP(destroy_instance) struct plugin_instance *instance = NULL;
-	size_t bad = 0;
+	struct consumer_reporter reporter;
+	size_t problems = 0;
+	consumer_reporter_init(&reporter, config, check_report, c);
 	enum status st = open_session(c, config->database, &session, &err);
 	if (st == ST_OK)
 		st = plugin_instance_create(&instance, consumer->plugin, config->name, consumer->settings,
 					    config->settings.count, &err);
 	if (st == ST_OK)
-		st = plugin_instance_prepare(instance, session, &bad, &err);
-	if (st == ST_REFUSED) /* not a matter of what the SQLSTATE says of the server: plugin and database do not fit */
-		check_problem(c, EXIT_CONFIGURATION, config->plugin_place, s.section, "plugin", "%s (SQLSTATE %s)",
-			      err.text, err.sqlstate);
-	else if (st != ST_OK)
-		report_error(c, &s, config->plugin_place, "plugin", &err);
+		st = plugin_instance_check_statements(instance, session, consumer_report_setting, &reporter, &problems,
+						      &err);
 	if (st != ST_OK)
+		report_error(c, &s, config->plugin_place, "plugin", &err);
+	if (st != ST_OK || problems > 0)
 		return;
 	check_fact(c, s.title, "plugin %s %s, %zu statements prepared and described", config->plugin,
 		   consumer->plugin->descriptor.version ? consumer->plugin->descriptor.version : "",

@@ -176,12 +176,11 @@ static enum status prepare(struct pg_session *s, const struct pg_statement *tabl
 
 enum status exact_attach(struct exact *x, struct pg_session *s, struct error *err)
 {
-	size_t bad;
 	enum status st = prepare(s, exact_statements, EXACT_STATEMENT_COUNT, err);
 	if (st == ST_OK)
 		st = prepare(s, x->source->statements, x->source->statement_count, err);
 	if (st == ST_OK)
-		st = plugin_instance_prepare(x->instance, s, &bad, err);
+		st = plugin_instance_prepare(x->instance, s, err);
 	if (st == ST_OK && x->doubt)
 		st = resolve_doubt(x, s, err);
 	if (st == ST_OK)

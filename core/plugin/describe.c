@@ -3,7 +3,8 @@
  * PostgreSQL describes a parameter that goes into a column of a domain as that domain. A domain takes the bytes of the
  * type below it, so it is looked through once here, and values are compared with what it is made of. */
 #include "base/buffer.h"
-#include "plugin/instance.h"
+#include "plugin/host.h"
+#include <stdio.h>
 
 enum { FIRST_OWN_OID = 16384 }; /* below are PostgreSQL's own types, none of which is a domain to us */
 
@@ -46,15 +47,57 @@ static enum status look_through_domains(struct plugin_instance *p, struct pg_ses
 	return ST_OK;
 }
 
-enum status plugin_instance_prepare(struct plugin_instance *p, struct pg_session *s, size_t *ret_bad, struct error *err)
+/* The setting that statement i was written in; NULL: none. */
+static const struct plugin_setting *origin(const struct plugin_instance *p, size_t i)
+{
+	const char *option = p->statements[i].option;
+	return option ? plugin_find_setting(p->settings, p->setting_count, option) : NULL;
+}
+
+enum status plugin_instance_prepare(struct plugin_instance *p, struct pg_session *s, struct error *err)
 {
 	size_t bad = 0;
-	if (p->statement_count == 0)
-		return ST_OK;
-	enum status st = pg_prepare(s, p->prepared, p->statement_count, &bad, err);
+	enum status st = ST_OK;
+	if (p->statement_count > 0)
+		st = pg_prepare(s, p->prepared, p->statement_count, &bad, err);
 	if (st == ST_REFUSED) {
-		*ret_bad = bad;
-		return error_wrap(err, "statement %s", p->statements[bad].name);
+		const struct plugin_setting *setting = origin(p, bad);
+		return setting ? plugin_wrap_setting(err, setting)
+			       : error_wrap(err, "statement %s", p->statements[bad].name);
 	}
-	return st == ST_OK ? look_through_domains(p, s, err) : st;
+	if (st == ST_OK)
+		st = look_through_domains(p, s, err);
+	struct first_problem first = { .err = err };
+	if (st == ST_OK && setup_described(p, plugin_keep_first, &first) > 0)
+		st = ST_INVALID;
+	return st;
+}
+
+enum status plugin_instance_check_statements(struct plugin_instance *p, struct pg_session *s, plugin_report *report,
+					     void *arg, size_t *ret_problems, struct error *err)
+{
+	*ret_problems = 0;
+	for (size_t i = 0; i < p->statement_count; i++) {
+		struct error refused;
+		char text[sizeof(refused.text) + 100];
+		size_t bad;
+		const enum status st = pg_prepare(s, &p->prepared[i], 1, &bad, &refused);
+		if (st == ST_OK)
+			continue;
+		if (st != ST_REFUSED) {
+			*err = refused;
+			return st;
+		}
+		const struct plugin_setting *setting = origin(p, i);
+		if (!setting)
+			error_wrap(&refused, "statement %s", p->statements[i].name);
+		snprintf(text, sizeof(text), refused.sqlstate[0] ? "%s (SQLSTATE %s)" : "%s", refused.text,
+			 refused.sqlstate);
+		report(arg, setting, text);
+		++*ret_problems;
+	}
+	enum status st = *ret_problems == 0 ? look_through_domains(p, s, err) : ST_OK;
+	if (st == ST_OK && *ret_problems == 0)
+		*ret_problems = setup_described(p, report, arg);
+	return st;
 }

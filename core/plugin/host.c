@@ -35,4 +35,9 @@ const struct effectd_host plugin_host = {
 	.statement = host_statement,
 	.claim = host_claim,
 	.setup_fail = host_setup_fail,
+
+	.json_source = host_json_source,
+	.setup_problem = host_setup_problem,
+	.parameter = host_parameter,
+	.sample = host_sample,
 };

@@ -28,6 +28,7 @@ effectd_json_kind host_json_kind(const struct effectd_json *node);
 bool host_json_int64(const struct effectd_json *node, int64_t *ret);
 bool host_json_bool(const struct effectd_json *node, bool *ret);
 bool host_json_text(const struct effectd_json *node, struct effectd_str *ret);
+struct effectd_str host_json_source(const struct effectd_message *msg, const struct effectd_json *node);
 extern const char json_out_of_memory[]; /* the json_error of a body that may well be fine */
 
 /* call.c */
@@ -44,10 +45,14 @@ const char *host_consumer(const struct effectd_setup *setup);
 uint32_t host_statement(struct effectd_setup *setup, const struct effectd_statement *statement);
 void host_claim(struct effectd_setup *setup, effectd_claim mode);
 void host_setup_fail(struct effectd_setup *setup, const char *text);
+void host_setup_problem(struct effectd_setup *setup, const char *option, const char *text);
+effectd_type host_parameter(const struct effectd_setup *setup, uint32_t statement, uint32_t index);
+const struct effectd_message *host_sample(struct effectd_setup *setup, struct effectd_str body);
 
-/* setup.c: lets the plugin configure itself. ST_INVALID: it said why, or broke a rule. */
-enum status setup_configure(struct plugin_instance *p, const struct plugin_setting *settings, size_t n,
-			    struct error *err) MUST_USE;
+/* setup.c: lets the plugin configure itself, or look at its described statements. Every problem is reported, by the
+ * plugin or for a rule that it broke; returns how many. */
+size_t setup_configure(struct plugin_instance *p, plugin_report *report, void *arg) MUST_USE;
+size_t setup_described(struct plugin_instance *p, plugin_report *report, void *arg) MUST_USE;
 
 /* call.c: something is wrong with the call, whatever the plugin will answer. The gravest fault and its text stay. */
 void call_fault(struct plugin_call *call, effectd_verdict fault, const char *fmt, ...) PRINTF(3, 4);

@@ -4,25 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct first_problem {
-	size_t seen;
-	struct error *err;
-};
-
-static void keep_first(void *arg, const struct plugin_setting *setting, const char *text)
-{
-	struct first_problem *first = arg;
-	if (first->seen++ > 0)
-		return;
-	if (!setting)
-		error_set(first->err, ST_INVALID, "%s", text);
-	else if (setting->file)
-		error_set(first->err, ST_INVALID, "%s:%d: plugin.%s: %s", setting->file, setting->line, setting->name,
-			  text);
-	else
-		error_set(first->err, ST_INVALID, "plugin.%s: %s", setting->name, text);
-}
-
 /* Names for PostgreSQL: short, and none that a plugin could choose to clash with the core's own. */
 static enum status name_statements(struct plugin_instance *p, struct error *err)
 {
@@ -40,13 +21,12 @@ static enum status name_statements(struct plugin_instance *p, struct error *err)
 	return ST_OK;
 }
 
-static enum status set_up(struct plugin_instance *p, const struct plugin_setting *settings, size_t n, struct error *err)
+static enum status set_up(struct plugin_instance *p, plugin_report *report, void *arg, struct error *err)
 {
 	enum status st = plugin_check_consumer(p->plugin, p->consumer, err);
 	if (st != ST_OK)
 		return st;
-	struct first_problem first = { 0, err };
-	if (plugin_check_settings(p->plugin, settings, n, keep_first, &first) > 0)
+	if (plugin_check_settings(p->plugin, p->settings, p->setting_count, report, arg) > 0)
 		return ST_INVALID;
 
 	p->statement_count = p->plugin->descriptor.statement_count;
@@ -55,29 +35,65 @@ static enum status set_up(struct plugin_instance *p, const struct plugin_setting
 		return error_oom(err);
 	for (size_t i = 0; i < p->statement_count; i++)
 		p->statements[i] = p->plugin->statements[i];
-	if ((st = setup_configure(p, settings, n, err)) != ST_OK)
-		return st;
+	if (setup_configure(p, report, arg) > 0)
+		return ST_INVALID;
 	return name_statements(p, err);
 }
 
-enum status plugin_instance_create(struct plugin_instance **ret, const struct plugin *plugin, const char *consumer,
-				   const struct plugin_setting *settings, size_t n, struct error *err)
+/* ST_INVALID without a text: it was reported. */
+static enum status create(struct plugin_instance **ret, const struct plugin *plugin, const char *consumer,
+			  const struct plugin_setting *settings, size_t n, plugin_report *report, void *arg,
+			  struct error *err)
 {
 	struct plugin_instance *p = calloc(1, sizeof(*p));
 	if (!p)
 		return error_oom(err);
 	p->plugin = plugin;
 	p->consumer = consumer;
+	p->settings = settings;
+	p->setting_count = n;
 	p->claim = EFFECTD_CLAIM_KEY;
 	p->doing = &p->doing_here;
 	arena_init(&p->memory);
-	enum status st = set_up(p, settings, n, err);
+	enum status st = set_up(p, report, arg, err);
 	if (st != ST_OK) {
 		plugin_instance_destroy(p);
 		return st;
 	}
 	*ret = p;
 	return ST_OK;
+}
+
+enum status plugin_instance_create(struct plugin_instance **ret, const struct plugin *plugin, const char *consumer,
+				   const struct plugin_setting *settings, size_t n, struct error *err)
+{
+	struct first_problem first = { .err = err };
+	return create(ret, plugin, consumer, settings, n, plugin_keep_first, &first, err);
+}
+
+struct counted {
+	size_t count;
+	plugin_report *report;
+	void *arg;
+};
+
+static void count(void *arg, const struct plugin_setting *setting, const char *text)
+{
+	struct counted *c = arg;
+	c->count++;
+	c->report(c->arg, setting, text);
+}
+
+size_t plugin_instance_check(const struct plugin *plugin, const char *consumer, const struct plugin_setting *settings,
+			     size_t n, plugin_report *report, void *arg)
+{
+	struct plugin_instance *p = NULL;
+	struct counted counted = { 0, report, arg };
+	struct error err = { 0 };
+	if (create(&p, plugin, consumer, settings, n, count, &counted, &err) != ST_OK && counted.count == 0)
+		count(&counted, NULL, err.text);
+	plugin_instance_destroy(p);
+	return counted.count;
 }
 
 void plugin_instance_destroy(struct plugin_instance *p)

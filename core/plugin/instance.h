@@ -24,6 +24,8 @@ struct plugin_instance {
 	struct effectd_statement *statements; /* static ones, then those that configure() declared */
 	struct pg_statement *prepared;        /* parallel; valid for the session last prepared on */
 	size_t statement_count;
+	const struct plugin_setting *settings; /* the caller's */
+	size_t setting_count;
 	/* For a watchdog in another thread: an enum plugin_function in the low bits, above them the number of calls, by
 	 * which one long call is told from many short ones. Points to where the owner wants it; at first, in here. */
 	_Atomic uint64_t *doing;
@@ -34,14 +36,23 @@ struct plugin_instance {
 	_Atomic uint64_t doing_here;
 };
 
-/* Checks the settings, calls configure(). ST_INVALID: err says which setting or what the plugin said. */
+/* Checks the settings, calls configure(). The settings live as long as the instance. ST_INVALID: err says which setting
+ * is wrong or what the plugin said, with file and line. */
 enum status plugin_instance_create(struct plugin_instance **ret, const struct plugin *plugin, const char *consumer,
 				   const struct plugin_setting *settings, size_t n, struct error *err) MUST_USE;
 void plugin_instance_destroy(struct plugin_instance *p); /* calls destroy(); NULL is fine */
 
-/* Prepares and describes all statements on a new session. ST_REFUSED: *ret_bad is the index of the wrong one. */
-enum status plugin_instance_prepare(struct plugin_instance *p, struct pg_session *s, size_t *ret_bad,
-				    struct error *err) MUST_USE;
+/* Would it be created? Reports every problem and returns how many there are. */
+size_t plugin_instance_check(const struct plugin *plugin, const char *consumer, const struct plugin_setting *settings,
+			     size_t n, plugin_report *report, void *arg) MUST_USE;
+
+/* Prepares and describes all statements on a new session, then lets the plugin look at them. ST_REFUSED, ST_INVALID:
+ * err says which statement or setting is wrong, with file and line where it has them. */
+enum status plugin_instance_prepare(struct plugin_instance *p, struct pg_session *s, struct error *err) MUST_USE;
+
+/* The same, but reports every problem instead: *ret_problems says how many. What fails is the session only. */
+enum status plugin_instance_check_statements(struct plugin_instance *p, struct pg_session *s, plugin_report *report,
+					     void *arg, size_t *ret_problems, struct error *err) MUST_USE;
 
 /* One queued statement. */
 enum plugin_op_kind { PLUGIN_OP_STATEMENT, PLUGIN_OP_OUTBOX };

@@ -153,3 +153,80 @@ bool host_json_text(const struct effectd_json *node, struct effectd_str *ret)
 	*ret = (struct effectd_str){ json_string_value(value(node)), json_string_length(value(node)) };
 	return true;
 }
+
+/* ---- a node as it is written ---- */
+
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static const char *skip_space(const char *p)
+{
+	while (is_space(*p))
+		p++;
+	return p;
+}
+
+/* Behind a string. */
+static const char *skip_string(const char *p)
+{
+	for (p++; *p != '"'; p++)
+		p += *p == '\\';
+	return p + 1;
+}
+
+/* Walks an object or array and the text that it was parsed from side by side: jansson keeps members in their order.
+ * Returns where the text of node ends; *ret is set when wanted, which is not the outermost, was met. The text is known
+ * to be well-formed, so it ends with a bracket and is never read behind it. */
+static const char *walk(const json_t *node, const char *p, const json_t *wanted, struct effectd_str *ret)
+{
+	const char *begin = p = skip_space(p);
+	if (json_is_object(node)) {
+		void *object = (json_t *)node, *i = json_object_iter(object);
+		for (p = skip_space(p + 1); i && !ret->data; i = json_object_iter_next(object, i)) {
+			p = skip_space(skip_string(skip_space(p + (*p == ','))));
+			p = skip_space(walk(json_object_iter_value(i), p + 1, wanted, ret));
+		}
+		p++;
+	} else if (json_is_array(node)) {
+		p = skip_space(p + 1);
+		for (size_t i = 0; i < json_array_size(node) && !ret->data; i++)
+			p = skip_space(walk(json_array_get(node, i), p + (*p == ','), wanted, ret));
+		p++;
+	} else if (json_is_string(node)) {
+		p = skip_string(p);
+	} else {
+		p += strcspn(p, " \t\n\r,]}");
+	}
+	if (node == wanted)
+		*ret = (struct effectd_str){ begin, (size_t)(p - begin) };
+	return p;
+}
+
+struct effectd_str host_json_source(const struct effectd_message *msg, const struct effectd_json *node)
+{
+	const struct message *m = (const struct message *)msg;
+	struct effectd_str found = { NULL, 0 };
+	switch (host_json_kind(node)) { /* of these there is only one node each */
+	case EFFECTD_JSON_ABSENT:
+		return found;
+	case EFFECTD_JSON_NULL:
+		return (struct effectd_str){ "null", 4 };
+	case EFFECTD_JSON_BOOL:
+		return json_is_true(value(node)) ? (struct effectd_str){ "true", 4 }
+						 : (struct effectd_str){ "false", 5 };
+	default:
+		break;
+	}
+	const json_t *root = m->json;
+	if (root == value(node)) {
+		found.data = skip_space(m->body.data);
+		found.len = m->body.len - (size_t)(found.data - m->body.data);
+		while (is_space(found.data[found.len - 1]))
+			found.len--;
+	} else if (json_is_object(root) || json_is_array(root)) {
+		walk(root, m->body.data, value(node), &found);
+	}
+	return found;
+}

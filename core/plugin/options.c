@@ -129,8 +129,7 @@ static bool is_set(const struct plugin *plugin, const struct effectd_option *opt
 }
 
 size_t plugin_check_settings(const struct plugin *plugin, const struct plugin_setting *settings, size_t n,
-			     void (*report)(void *arg, const struct plugin_setting *setting, const char *text),
-			     void *arg)
+			     plugin_report *report, void *arg)
 {
 	char text[512];
 	size_t wrong = 0;
@@ -153,4 +152,20 @@ size_t plugin_check_settings(const struct plugin *plugin, const struct plugin_se
 		wrong++;
 	}
 	return wrong;
+}
+
+void plugin_keep_first(void *arg, const struct plugin_setting *setting, const char *text)
+{
+	struct first_problem *first = arg;
+	if (first->seen++ > 0)
+		return;
+	error_set(first->err, ST_INVALID, "%s", text);
+	if (setting)
+		plugin_wrap_setting(first->err, setting);
+}
+
+enum status plugin_wrap_setting(struct error *err, const struct plugin_setting *setting)
+{
+	return setting->file ? error_wrap(err, "%s:%d: plugin.%s", setting->file, setting->line, setting->name)
+			     : error_wrap(err, "plugin.%s", setting->name);
 }

@@ -10,11 +10,23 @@ struct plugin_setting {
 	int line;
 };
 
+/* A problem, with the setting that has it; NULL: none has. */
+typedef void plugin_report(void *arg, const struct plugin_setting *setting, const char *text);
+
+/* A plugin_report that puts the first problem into err, with file and line, as ST_INVALID. arg is this. */
+struct first_problem {
+	struct error *err;
+	size_t seen;
+};
+void plugin_keep_first(void *arg, const struct plugin_setting *setting, const char *text);
+
+/* Puts where the setting was written in front of the text. */
+enum status plugin_wrap_setting(struct error *err, const struct plugin_setting *setting);
+
 /* Calls report for every setting that is unknown (with the nearest known name), missing, malformed or out of range;
  * returns how many there were. setting is NULL for a missing one. */
 size_t plugin_check_settings(const struct plugin *plugin, const struct plugin_setting *settings, size_t n,
-			     void (*report)(void *arg, const struct plugin_setting *setting, const char *text),
-			     void *arg);
+			     plugin_report *report, void *arg);
 
 /* The option that a setting's name belongs to: its own, or the family name* that it begins with; NULL: none. */
 const struct effectd_option *plugin_find_option(const struct plugin *plugin, const char *name);

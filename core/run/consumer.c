@@ -1,4 +1,5 @@
 #include "run/consumer.h"
+#include "plugin/instance.h"
 #include "run/params.h"
 #include <stdio.h>
 
@@ -16,19 +17,21 @@ void consumer_finish(struct consumer *c)
 	free(c->vitals);
 }
 
-struct reporter {
-	config_report *report;
-	void *arg;
-	const struct config_consumer *consumer;
-	char section[80];
-};
-
-static void report_setting(void *arg, const struct plugin_setting *setting, const char *text)
+void consumer_reporter_init(struct consumer_reporter *r, const struct config_consumer *config, config_report *report,
+			    void *arg)
 {
-	const struct reporter *r = arg;
-	char key[160];
-	snprintf(key, sizeof(key), "plugin.%s", setting ? setting->name : "");
-	struct config_problem problem = { r->consumer->place, r->section, setting ? key : NULL, text };
+	*r = (struct consumer_reporter){ .report = report, .arg = arg, .consumer = config };
+	snprintf(r->section, sizeof(r->section), "consumer:%s", config->name);
+}
+
+/* What is no single setting's is the plugin's. */
+void consumer_report_setting(void *reporter, const struct plugin_setting *setting, const char *text)
+{
+	const struct consumer_reporter *r = reporter;
+	char key[160] = "plugin";
+	if (setting)
+		snprintf(key, sizeof(key), "plugin.%s", setting->name);
+	struct config_problem problem = { r->consumer->plugin_place, r->section, key, text };
 	if (setting && setting->file)
 		problem.place = (struct config_place){ setting->file, setting->line };
 	r->report(r->arg, &problem);
@@ -38,8 +41,8 @@ size_t consumer_load(struct consumer *c, const char *plugin_dir, config_report *
 {
 	const struct plugin *plugin = NULL;
 	struct error err = { 0 };
-	struct reporter r = { .report = report, .arg = arg, .consumer = c->config };
-	snprintf(r.section, sizeof(r.section), "consumer:%s", c->config->name);
+	struct consumer_reporter r;
+	consumer_reporter_init(&r, c->config, report, arg);
 	enum status st = plugin_load(&plugin, plugin_dir, c->config->plugin, &err);
 	if (st == ST_OK)
 		st = plugin_check_consumer(plugin, c->config->name, &err);
@@ -47,8 +50,8 @@ size_t consumer_load(struct consumer *c, const char *plugin_dir, config_report *
 		report(arg, &(struct config_problem){ c->config->plugin_place, r.section, "plugin", err.text });
 		return 1;
 	}
-	const size_t problems =
-		plugin_check_settings(plugin, c->settings, c->config->settings.count, report_setting, &r);
+	const size_t problems = plugin_instance_check(plugin, c->config->name, c->settings, c->config->settings.count,
+						      consumer_report_setting, &r);
 	if (problems == 0)
 		c->plugin = plugin;
 	return problems;

@@ -32,9 +32,21 @@ struct consumer {
 enum status consumer_init(struct consumer *c, const struct config_consumer *config, struct error *err) MUST_USE;
 void consumer_finish(struct consumer *c);
 
-/* Loads the plugin and compares name and settings with what it declares. Reports every problem, returns their number;
- * the plugin is set when there was none. Main thread. */
+/* Loads the plugin, compares name and settings with what it declares, and lets it configure itself once. Reports every
+ * problem, returns their number; the plugin is set when there was none. Main thread. */
 size_t consumer_load(struct consumer *c, const char *plugin_dir, config_report *report, void *arg) MUST_USE;
+
+/* Makes a plugin's problems those of the configuration: consumer_report_setting is the plugin_report, its arg is this.
+ */
+struct consumer_reporter {
+	config_report *report;
+	void *arg;
+	const struct config_consumer *consumer;
+	char section[80];
+};
+void consumer_reporter_init(struct consumer_reporter *r, const struct config_consumer *config, config_report *report,
+			    void *arg);
+void consumer_report_setting(void *reporter, const struct plugin_setting *setting, const char *text);
 
 static inline size_t consumer_vitals_count(const struct consumer *c)
 {

@@ -26,6 +26,9 @@
  *
  * Changes
  *   0.1  2026-12-01  first version
+ *   0.2  2026-12-01  described(): a look at the statements as PostgreSQL described them (parameter, sample); problems
+ *of options by name (setup_problem, effectd_statement.option); numbers as they are written (json_source,
+ *effectd_json_numeric)
  */
 #ifndef EFFECTD_PLUGIN_H
 #define EFFECTD_PLUGIN_H
@@ -43,7 +46,7 @@ extern "C" {
 #endif
 
 #define EFFECTD_ABI_MAJOR 0
-#define EFFECTD_ABI_MINOR 1
+#define EFFECTD_ABI_MINOR 2
 
 #define EFFECTD_KEY_MAX 512 /* bytes of a key */
 
@@ -88,7 +91,8 @@ enum {
 	EFFECTD_TYPE_DATE = 9,         /* date, as days since 1970-01-01 */
 	EFFECTD_TYPE_TIMESTAMPTZ = 10, /* timestamptz, as microseconds since 1970-01-01 00:00 UTC */
 	EFFECTD_TYPE_BODY = 11,        /* json, jsonb: the message's body as it came, numbers exact */
-	EFFECTD_TYPE_ARRAY = 0x100,    /* or-ed to BOOL .. TIMESTAMPTZ: a one-dimensional array of it */
+	EFFECTD_TYPE_OTHER = 12,    /* no value: what parameter() says of types that take TEXT for want of their own */
+	EFFECTD_TYPE_ARRAY = 0x100, /* or-ed to BOOL .. TIMESTAMPTZ: a one-dimensional array of it */
 };
 
 /* A statement's argument. Made by the functions below; types are compared with what PostgreSQL says of the statement (a
@@ -120,7 +124,7 @@ struct effectd_message {
 	const struct effectd_host *host;
 };
 
-/* While configure() runs. */
+/* While configure() or described() runs. */
 struct effectd_setup {
 	const struct effectd_host *host;
 };
@@ -225,6 +229,23 @@ struct effectd_host {
 	uint32_t (*statement)(struct effectd_setup *setup, const struct effectd_statement *statement); /* its index */
 	void (*claim)(struct effectd_setup *setup, effectd_claim mode);
 	void (*setup_fail)(struct effectd_setup *setup, const char *text); /* why configure() returned false */
+
+	/* since 0.2 */
+
+	/* a node of the message's body as it is written there: "12.50", "1e3", "{ \"a\": 1 }", strings with quotes and
+	 * escapes; absent for what is no node of it */
+	struct effectd_str (*json_source)(const struct effectd_message *msg, const struct effectd_json *node);
+
+	/* configure(), described(): what is wrong with an option, shown with its file and line; as often as there is
+	 * something. The instance is refused whatever is returned. option NULL: as setup_fail */
+	void (*setup_problem)(struct effectd_setup *setup, const char *option, const char *text);
+
+	/* described(): the type of a statement's parameter, from 0; NULL when there are not so many */
+	effectd_type (*parameter)(const struct effectd_setup *setup, uint32_t statement, uint32_t index);
+
+	/* configure(), described(): a message with this body and nothing else, to try one's own functions on; the
+	 * body is not copied; lives until the next one or until the call returns. NULL: out of memory */
+	const struct effectd_message *(*sample)(struct effectd_setup *setup, struct effectd_str body);
 };
 
 /* ---- what a plugin declares ------------------------------------------------------------------------------------ */
@@ -254,6 +275,7 @@ struct effectd_statement {
 	const char *sql;
 	effectd_rows rows;
 	effectd_otherwise otherwise;
+	const char *option; /* since 0.2: the option that it was written in, where mistakes are shown; NULL: none */
 };
 
 typedef uint32_t effectd_option_type;
@@ -303,6 +325,11 @@ struct effectd_plugin {
 	 * message. */
 	effectd_verdict (*apply_batch)(struct effectd_call *call, const struct effectd_message *const *msgs,
 				       size_t count);
+
+	/* Optional, since 0.2. Called on each new session, when PostgreSQL has described the statements and before any
+	 * message: for a plugin that chooses its values by the types of parameters. False, or a problem: the consumer
+	 * does not run. */
+	bool (*described)(struct effectd_setup *setup, void *instance);
 };
 
 /* The one exported symbol. */
@@ -381,6 +408,17 @@ EFFECTD_INLINE bool effectd_json_text(const struct effectd_message *msg, const c
 EFFECTD_INLINE bool effectd_json_bool(const struct effectd_message *msg, const char *name, bool *ret)
 {
 	return msg->host->json_bool(msg->host->json_member(msg->host->json(msg), name), ret);
+}
+
+/* A number as it is written, for effectd_numeric(): whole or with a fraction, with every digit. */
+EFFECTD_INLINE bool effectd_json_numeric(const struct effectd_message *msg, const char *name, struct effectd_str *ret)
+{
+	const struct effectd_json *node = msg->host->json_member(msg->host->json(msg), name);
+	const effectd_json_kind kind = msg->host->json_kind(node);
+	if (kind != EFFECTD_JSON_INTEGER && kind != EFFECTD_JSON_REAL)
+		return false;
+	*ret = msg->host->json_source(msg, node);
+	return true;
 }
 
 /* Why the body is no JSON that effectd takes; NULL: it is some. */

@@ -7,8 +7,8 @@ enum { ENTRY, BALANCE };
 
 constexpr effectd_statement statements[] = {
 	{ "entry", "INSERT INTO ledger (id, note) VALUES ($1, $2) ON CONFLICT DO NOTHING", EFFECTD_NEW,
-	  EFFECTD_OTHERWISE_REJECT },
-	{ "balance", "UPDATE balances SET points = points + 1", EFFECTD_ONE, EFFECTD_OTHERWISE_RETRY },
+	  EFFECTD_OTHERWISE_REJECT, nullptr },
+	{ "balance", "UPDATE balances SET points = points + 1", EFFECTD_ONE, EFFECTD_OTHERWISE_RETRY, nullptr },
 };
 
 constexpr effectd_option options[] = {

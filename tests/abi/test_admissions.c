@@ -34,6 +34,18 @@ static void statements_are_read_by_the_plugins_stride(void **state)
 	assert_int_equal(plugin->statements[1].otherwise, EFFECTD_OTHERWISE_RETRY);
 }
 
+static void a_plugin_of_the_first_version_is_read_as_far_as_it_goes(void **state)
+{
+	const struct place *p = *state;
+	place_copy(p, "first_version", "first_version.so", 0644);
+	const struct plugin *plugin = load(p, "first_version.so");
+	assert_null(plugin->descriptor.described);
+	assert_string_equal(plugin->statements[1].name, "second");
+	assert_int_equal(plugin->statements[1].otherwise, EFFECTD_OTHERWISE_RETRY);
+	assert_null(plugin->statements[0].option);
+	assert_null(plugin->statements[1].option);
+}
+
 static void one_file_is_one_plugin(void **state)
 {
 	const struct place *p = *state;
@@ -163,6 +175,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
 		TEST(a_longer_descriptor_is_read_as_far_as_it_is_known),
 		TEST(statements_are_read_by_the_plugins_stride),
+		TEST(a_plugin_of_the_first_version_is_read_as_far_as_it_goes),
 		TEST(one_file_is_one_plugin),
 		TEST(a_file_that_was_replaced_by_rename_is_loaded_anew),
 		TEST(a_plugin_in_c_works),

@@ -5,8 +5,8 @@
 static const struct {
 	const char *built, *text;
 } refused[] = {
-	{ "other_major", "was built for ABI 1.1, this effectd has 0.1: rebuild it" },
-	{ "newer_minor", "was built for ABI 0.2, this effectd has 0.1: rebuild it" },
+	{ "other_major", "was built for ABI 1.2, this effectd has 0.2: rebuild it" },
+	{ "newer_minor", "was built for ABI 0.3, this effectd has 0.2: rebuild it" },
 	{ "short_size", "its descriptor has " },
 	{ "no_key", "it has no key function" },
 	{ "no_apply", "it has no apply function" },

@@ -49,12 +49,11 @@ static const char *ask(const char *type, struct effectd_value value)
 {
 	static char answer[1024];
 	char sql[128];
-	size_t bad;
 	struct error err = { 0 };
 	run("DEALLOCATE ALL");
 	snprintf(sql, sizeof(sql), "SELECT ($1::%s)::text", type);
 	struct plugin_instance *p = instance_of(sql);
-	if (plugin_instance_prepare(p, session, &bad, &err) != ST_OK)
+	if (plugin_instance_prepare(p, session, &err) != ST_OK)
 		fail_msg("%s", err.text);
 	struct plugin_call call;
 	plugin_call_init(&call, p, &arena);
@@ -177,11 +176,38 @@ static void a_wrong_statement_is_named(void **state)
 	(void)state;
 	struct plugin_instance *p = instance_of("SELECT * FROM nowhere");
 	struct error err;
-	size_t bad = 99;
-	assert_int_equal(plugin_instance_prepare(p, session, &bad, &err), ST_REFUSED);
-	assert_int_equal(bad, 0);
+	assert_int_equal(plugin_instance_prepare(p, session, &err), ST_REFUSED);
 	assert_string_equal(err.sqlstate, "42P01");
 	assert_memory_equal(err.text, "statement s: ", strlen("statement s: "));
+	plugin_instance_destroy(p);
+}
+
+/* What described() sees, and what it may say of it. */
+static bool looks_at_parameters(struct effectd_setup *setup, void *instance)
+{
+	static const effectd_type types[] = { EFFECTD_TYPE_INT8, EFFECTD_TYPE_NUMERIC,
+					      EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_TEXT, EFFECTD_TYPE_OTHER,
+					      EFFECTD_TYPE_NULL };
+	(void)instance;
+	for (uint32_t i = 0; i < ARRAY_LEN(types); i++)
+		assert_int_equal(setup->host->parameter(setup, 0, i), types[i]);
+	assert_int_equal(setup->host->parameter(setup, 1, 0), EFFECTD_TYPE_NULL);
+	setup->host->claim(setup, EFFECTD_CLAIM_NONE);
+	return true;
+}
+
+static void described_sees_types_and_declares_nothing(void **state)
+{
+	(void)state;
+	struct plugin_instance *p = instance_of("SELECT $1::money_id, $2::numeric, $3::text[], $4::uuid");
+	struct plugin looking = *p->plugin;
+	struct error err;
+	looking.descriptor.described = looks_at_parameters;
+	p->plugin = &looking;
+	run("DEALLOCATE ALL");
+	assert_int_equal(plugin_instance_prepare(p, session, &err), ST_INVALID);
+	assert_string_equal(err.text, "described() declared its claims: only configure() may");
+	assert_int_equal(p->claim, EFFECTD_CLAIM_KEY);
 	plugin_instance_destroy(p);
 }
 
@@ -221,6 +247,7 @@ int main(void)
 		cmocka_unit_test(what_a_type_cannot_hold_is_a_data_error_of_the_server),
 		cmocka_unit_test(a_domain_is_what_lies_below_it),
 		cmocka_unit_test(a_wrong_statement_is_named),
+		cmocka_unit_test(described_sees_types_and_declares_nothing),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -100,14 +100,15 @@ def test_live_says_what_holds(check, shop):
     assert lines[-1].startswith("configuration and servers are fine: 3 consumers")
 
 
-def test_live_finds_a_missing_table_and_a_missing_queue_in_one_run(check, shop, db):
+def test_live_finds_every_statement_without_its_table_and_a_missing_queue_in_one_run(check, shop, db):
     db.execute("DROP TABLE point_ledger CASCADE")
     shop["consumer:analytics"]["queue"] = "absent"
     done = check(shop, "--live")
     assert done.rc == 78
-    assert "[consumer:loyalty] plugin: statement entry: " in done.stderr and "42P01" in done.stderr
+    for name in ("entry", "batch_entries"):
+        assert f"[consumer:loyalty] plugin: statement {name}: " in done.stderr and "42P01" in done.stderr
     assert "[consumer:analytics] queue: " in done.stderr and "absent" in done.stderr
-    assert done.stderr.endswith("2 problems\n")
+    assert done.stderr.endswith("3 problems\n")
 
 
 def test_live_tells_a_queue_that_will_be_made_from_one_that_is_missing(check, shop):

@@ -66,6 +66,56 @@ static void nested(char *body, size_t depth)
 	memset(body + depth, ']', depth);
 }
 
+static void expect_source(struct fixture *f, const struct effectd_json *node, const char *text)
+{
+	const struct effectd_str s = f->message.pub.host->json_source(&f->message.pub, node);
+	if (!effectd_str_equals(s, text))
+		fail_msg("\"%.*s\" is not \"%s\"", (int)s.len, s.data ? s.data : "", text);
+}
+
+/* In memory of just its size, so that a look behind the end is seen. */
+static void a_node_s_source_is_what_was_written(void **state)
+{
+	static const char text[] =
+		" {\"a\\\"}\": [1 , 12.50,{ }\n, \"x\\\\\"],\"b\":{\"c\" : -0.10e+03 , \"d\":[ ]}, \"e\": true, "
+		"\"f\":null,\"last\":1e2}";
+	struct fixture *f = *state;
+	const struct effectd_host *h = f->message.pub.host;
+	char *exact = malloc(sizeof(text) - 1);
+	assert_non_null(exact);
+	memcpy(exact, text, sizeof(text) - 1);
+	const struct effectd_json *root = json(f, exact, sizeof(text) - 1), *a = h->json_member(root, "a\"}");
+	const struct effectd_json *b = h->json_member(root, "b");
+	expect_source(f, root, text + 1);
+	expect_source(f, a, "[1 , 12.50,{ }\n, \"x\\\\\"]");
+	expect_source(f, h->json_element(a, 0), "1");
+	expect_source(f, h->json_element(a, 1), "12.50");
+	expect_source(f, h->json_element(a, 2), "{ }");
+	expect_source(f, h->json_element(a, 3), "\"x\\\\\"");
+	expect_source(f, b, "{\"c\" : -0.10e+03 , \"d\":[ ]}");
+	expect_source(f, h->json_member(b, "c"), "-0.10e+03");
+	expect_source(f, h->json_member(b, "d"), "[ ]");
+	expect_source(f, h->json_member(root, "e"), "true");
+	expect_source(f, h->json_member(root, "f"), "null");
+	expect_source(f, h->json_member(root, "last"), "1e2");
+	assert_null(h->json_source(&f->message.pub, NULL).data);
+
+	struct effectd_str s;
+	assert_true(effectd_json_numeric(&f->message.pub, "last", &s));
+	assert_true(effectd_str_equals(s, "1e2"));
+	assert_false(effectd_json_numeric(&f->message.pub, "e", &s));
+	assert_false(effectd_json_numeric(&f->message.pub, "none", &s));
+	fixture_body(f, "", 0);
+	free(exact);
+
+	exact = malloc(4);
+	assert_non_null(exact);
+	memcpy(exact, " 7.0", 4);
+	expect_source(f, json(f, exact, 4), "7.0");
+	fixture_body(f, "", 0);
+	free(exact);
+}
+
 static void nesting_is_capped_before_anything_recurses(void **state)
 {
 	struct fixture *f = *state;
@@ -211,6 +261,7 @@ int main(void)
 		FIXTURE_TEST(integers_are_exact_or_an_error),
 		FIXTURE_TEST(what_is_no_json_says_where),
 		FIXTURE_TEST(an_error_never_quotes_the_body),
+		FIXTURE_TEST(a_node_s_source_is_what_was_written),
 		FIXTURE_TEST(nesting_is_capped_before_anything_recurses),
 		FIXTURE_TEST(every_kind_is_told_apart),
 		FIXTURE_TEST(properties_are_decoded_once_and_only_when_asked),

@@ -181,6 +181,45 @@ static bool declares(struct effectd_setup *setup)
 	return true;
 }
 
+static bool finds_problems(struct effectd_setup *setup)
+{
+	const struct effectd_statement s = { "s", "COMMIT", EFFECTD_ANY, EFFECTD_OTHERWISE_REJECT, "rate.EUR" };
+	setup->host->statement(setup, &s);
+	setup->host->setup_problem(setup, "cents_per_point", "too\nfew");
+	setup->host->setup_problem(setup, NULL, "and so on");
+	assert_int_equal(setup->host->parameter(setup, 0, 0), EFFECTD_TYPE_NULL); /* nothing is described yet */
+	return true;
+}
+
+static bool tries_samples(struct effectd_setup *setup)
+{
+	static const char first[] = "{\"a\":1}", second[] = "{\"a\":2}";
+	int64_t n;
+	const struct effectd_str bodies[] = { { first, sizeof(first) - 1 }, { second, sizeof(second) - 1 } };
+	assert_true(effectd_json_int64(setup->host->sample(setup, bodies[0]), "a", &n));
+	assert_int_equal(n, 1);
+	assert_true(effectd_json_int64(setup->host->sample(setup, bodies[1]), "a", &n));
+	assert_int_equal(n, 2);
+	return true;
+}
+
+static void each_problem_of_a_setup_names_its_line(void **state)
+{
+	(void)state;
+	static const struct plugin_setting settings[] = {
+		{ "cents_per_point", "100", "shop.ini", 7 },
+		{ "rate.EUR", "12", "shop.ini", 8 },
+	};
+	expect_failure(finds_problems, "shop.ini:8: plugin.rate.EUR: statement s begins with \"COMMIT\"");
+	reported[0] = '\0';
+	assert_int_equal(plugin_instance_check(&plugin, "unit", settings, ARRAY_LEN(settings), report, NULL), 3);
+	assert_non_null(strstr(reported, "rate.EUR: statement s begins with \"COMMIT\""));
+	assert_non_null(strstr(reported, "\ncents_per_point: too\\x0afew\n-: and so on\n"));
+
+	body = tries_samples;
+	assert_int_equal(plugin_instance_check(&plugin, "unit", settings, ARRAY_LEN(settings), report, NULL), 0);
+}
+
 static void configure_reads_checked_settings_and_defaults(void **state)
 {
 	(void)state;
@@ -244,6 +283,7 @@ int main(void)
 		cmocka_unit_test(configure_declares_statements_and_the_claim_mode),
 		cmocka_unit_test(what_configure_gets_wrong_refuses_the_instance),
 		cmocka_unit_test(a_wrong_setting_names_its_line),
+		cmocka_unit_test(each_problem_of_a_setup_names_its_line),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
