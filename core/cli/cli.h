@@ -78,6 +78,7 @@ void cli_add_clean(struct buffer *out, const char *text, size_t len);
 /* The commands, one file each. */
 int cmd_check(struct cli *cli, int argc, char **argv);
 int cmd_config(struct cli *cli, int argc, char **argv);
+int cmd_explain(struct cli *cli, int argc, char **argv);
 int cmd_feed(struct cli *cli, int argc, char **argv);
 int cmd_migrate(struct cli *cli, int argc, char **argv);
 int cmd_parked(struct cli *cli, int argc, char **argv);

@@ -11,6 +11,11 @@ static const struct cli_option check_options[] = {
 	{ NULL, NULL, NULL },
 };
 
+static const struct cli_option explain_options[] = {
+	{ "consumer", "NAME", "whose key it is" },
+	{ NULL, NULL, NULL },
+};
+
 static const struct cli_option feed_options[] = {
 	{ "consumer", "NAME", "whose plugin applies the lines" },
 	{ "envelope", NULL, "a line is an object with body, routing_key, headers, message_id, timestamp, ..." },
@@ -96,6 +101,17 @@ const struct verb verbs[] = {
 			    "\n"
 			    "Each file is loaded and checked as the daemon does it. Exit code 1: one was refused.\n",
 		.run = cmd_plugin,
+	},
+	{
+		.name = "explain",
+		.arguments = "KEY",
+		.help = "the story of one key: claim, attempts, parked and outbox rows",
+		.examples = "  effectd explain --consumer loyalty order-completed:17\n"
+			    "  effectd explain --consumer loyalty order-completed:17 --json | jq .claimed\n"
+			    "\n"
+			    "Only looks. The key is the plugin's: `effectd parked list` and the log show keys.\n",
+		.options = explain_options,
+		.run = cmd_explain,
 	},
 	{
 		.name = "feed",

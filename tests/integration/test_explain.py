@@ -1,0 +1,48 @@
+"""effectd explain: what the database knows of one key."""
+import json
+
+import pytest
+
+from stage import CONSUMER, script
+
+
+@pytest.fixture
+def explain(stage):
+    daemon = stage.daemon()
+
+    def ask(key, *more, rc=0):
+        done = daemon.command("explain", "--consumer", CONSUMER, key, *more)
+        assert done.rc == rc, done.stderr
+        return json.loads(done.stdout) if "--json" in more else done.stdout
+    return ask
+
+
+def whats(answer):
+    return [line["what"] for line in answer["story"]]
+
+
+def test_the_story_of_a_key_is_told(stage, explain):
+    stage.deliver(script("good"), script("bad", verdict="reject", say="no such \x1b[1m customer"))
+    stage.db.execute("INSERT INTO effectd.outbox (consumer, message_key, kind, idempotency_key, payload, status, sent_at)"
+                     " VALUES ('work', 'good', 'mail', 'k', '{}', 'sent', now())")
+    good, bad, nobody = (explain(key, "--json") for key in ("good", "bad", "nobody"))
+    assert (good["claimed"], good["parked"], whats(good)) == (True, False, ["claimed", "outbox"])
+    assert "sent at" in good["story"][1]["text"]
+    assert (bad["claimed"], bad["parked"], whats(bad)) == (False, True, ["parked"])
+    assert "rejected: no such" in bad["story"][0]["text"]
+    assert (nobody["claimed"], nobody["parked"], whats(nobody)) == (False, False, [])
+    assert "applied: another delivery of it would be a duplicate" in explain("good")
+    assert "\x1b" not in explain("bad") and "not known" in explain("nobody")
+
+
+def test_another_consumer_s_key_of_that_name_is_left_out(stage, explain):
+    stage.db.execute("INSERT INTO effectd.processed_messages VALUES ('other', 'k')")
+    assert not explain("k", "--json")["claimed"]
+
+
+@pytest.mark.parametrize("args, rc, words", [
+    (["k"], 2, "--consumer"), (["--consumer", "work"], 2, "one key"), (["--consumer", "no", "k"], 78, "[consumer:no]"),
+])
+def test_wrong_calls_say_what_is_right(stage, args, rc, words):
+    done = stage.daemon().command("explain", *args)
+    assert done.rc == rc and words in done.stderr
