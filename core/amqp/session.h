@@ -70,6 +70,9 @@ void amqp_session_destroy(struct amqp_session *s);
  * ST_REFUSED: code is the broker's reply code (404 no queue, 406 other arguments); there is no channel then. */
 enum status amqp_session_consume(struct amqp_session *s, const struct amqp_consume *c, struct error *err) MUST_USE;
 
+/* Opening or consuming failed: only a person can mend that. Else it is worth another try soon. */
+bool amqp_is_program_fault(enum status st, const struct error *err);
+
 /* Closes the channel: the broker takes back all that is unacknowledged. Bounded wait; ends the epoch. Deliveries not
  * yet taken are dropped, taken ones stay readable. ST_OK also says that every ack sent before has been received. */
 enum status amqp_session_close_channel(struct amqp_session *s, struct error *err) MUST_USE;

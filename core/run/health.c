@@ -65,6 +65,12 @@ static bool holding(const struct view *view, const struct consumer *c, size_t nu
 	return vitals_state(&c->vitals[number]) == WORKER_HOLDING;
 }
 
+static bool stalled(const struct view *view, const struct consumer *c, size_t number)
+{
+	(void)view;
+	return atomic_load((_Atomic bool *)&c->vitals[number].stalled);
+}
+
 static bool broker(const struct view *view, const struct consumer *c, size_t number)
 {
 	(void)view;
@@ -84,6 +90,7 @@ static const struct {
 	{ "closed", closed, "a fault of the program stopped it, it tries again now and then; the log tells what" },
 	{ "database", database, "no session with PostgreSQL" },
 	{ "holding", holding, "PostgreSQL refuses the work, its deliveries are held; the log tells why" },
+	{ "stalled", stalled, "messages are ready in its queue, RabbitMQ delivers none; it connected again for that" },
 	{ "broker", broker, "it does not consume from RabbitMQ" },
 };
 

@@ -35,12 +35,21 @@ struct worker {
 	bool parked_suspect;      /* the parked message in hand must be applied alone */
 	bool stopped_on_dead;     /* a message is parked that came before all that it would get */
 	int64_t suspect_since_ms; /* probation: a suspect is in hand; 0: none */
-	int64_t heard_ms;         /* probation: when something came the last time, or when it began to consume */
+	int64_t consuming_ms;     /* when it began to consume */
+	int64_t heard_ms;         /* probation: when something came the last time, or consuming_ms */
 	bool must_test; /* it gave everything back since PostgreSQL failed: a write must succeed before it consumes */
 	bool schema_wrong;       /* as the last session found it */
 	bool had[PEER_COUNT];    /* a session with this peer before */
 	int64_t count_parked_ms; /* when parked messages are counted again */
 	int64_t tick_ms;         /* no wait is longer: whoever watches wants to see the loop turn */
+
+	struct {
+		int64_t ask_ms;    /* when to ask how many messages are ready */
+		bool fed;          /* something was delivered since it consumes */
+		bool suspicious;   /* some were, the last time */
+		bool stalled;      /* it reconnected for that, and got nothing since */
+		unsigned in_a_row; /* reconnected so often for that */
+	} stall;
 
 	struct backoff pg_backoff, amqp_backoff, contention;
 	int64_t held_since_ms; /* deliveries are held because PostgreSQL is away; 0: they are not */
@@ -81,6 +90,12 @@ void worker_sweep_journal(struct worker *w);
 
 /* gauge.c: what metrics show of the database. */
 void worker_count_parked(struct worker *w); /* if it is time, and its turn */
+
+/* stall.c: does a consumer that gets nothing have nothing to get? */
+void worker_stall_begin(struct worker *w);            /* it consumes now */
+void worker_stall_fed(struct worker *w);              /* something was delivered */
+int64_t worker_stall_wake_ms(const struct worker *w); /* when to call worker_stall_look() */
+void worker_stall_look(struct worker *w);
 
 /* show.c: what metrics, health and the watchdog see. */
 void worker_show(struct worker *w);

@@ -6,6 +6,8 @@
 #include "run/loop.h"
 #include "run/params.h"
 
+enum { LASTED_MS = 5000 /* a session that lived so long is no part of a row of failures */ };
+
 void worker_lose_database(struct worker *w)
 {
 	pg_session_destroy(w->pg);
@@ -98,8 +100,9 @@ static enum status consume(struct worker *w, struct error *err)
 	struct consume_params params;
 	enum status st = params_of_consume(config, w->name, &params, err);
 	w->careful = worker_in_probation(w);
-	w->heard_ms = clock_mono_ms();
+	w->consuming_ms = w->heard_ms = clock_mono_ms();
 	w->cancelled = false;
+	worker_stall_begin(w);
 	if (w->careful)
 		params.consume.prefetch = 1;
 	if (st == ST_OK)
@@ -131,6 +134,20 @@ static enum status leave_probation(struct worker *w, struct error *err)
 	return st;
 }
 
+/* True: it broke soon after it was made, maybe by what it delivers, and has waited already. Without that the broker
+ * would be asked for the same again and again, and each time counts against the delivery limit. */
+static bool lose_broker(struct worker *w)
+{
+	const bool lasted = clock_mono_ms() - w->consuming_ms >= LASTED_MS;
+	log_warn("broker_lost", LOG_ERR(&w->broker_error), LOG_INT("code", w->broker_error.code));
+	worker_leave_broker(w);
+	if (lasted)
+		backoff_reset(&w->amqp_backoff);
+	else
+		worker_pause(w, backoff_next_ms(&w->amqp_backoff));
+	return !lasted;
+}
+
 bool worker_have_broker(struct worker *w)
 {
 	struct error err = { 0 };
@@ -139,10 +156,8 @@ bool worker_have_broker(struct worker *w)
 		w->broker_lost = true;
 	if (w->amqp && !w->broker_lost)
 		return true;
-	if (w->amqp) {
-		log_warn("broker_lost", LOG_ERR(&w->broker_error), LOG_INT("code", w->broker_error.code));
-		worker_leave_broker(w);
-	}
+	if (w->amqp && lose_broker(w))
+		return false;
 	struct amqp_params params;
 	params_of_broker(w->consumer->config->broker, w->name, &params);
 	enum status st = amqp_session_open(&w->amqp, &params, &w->waiter, &err);
@@ -150,12 +165,15 @@ bool worker_have_broker(struct worker *w)
 		st = consume(w, &err);
 	if (st == ST_OK) {
 		count_session(w, PEER_BROKER);
-		backoff_reset(&w->amqp_backoff);
-		return true;
+		return true; /* the backoff goes on until it lasts */
 	}
 	worker_leave_broker(w);
 	if (st == ST_STOPPED)
 		return false;
+	if (amqp_is_program_fault(st, &err)) {
+		worker_close_consumer(w, false, &err);
+		return false;
+	}
 	const int64_t wait_ms = backoff_next_ms(&w->amqp_backoff);
 	log_warn("broker_unavailable", LOG_ERR(&err), LOG_INT("code", err.code), LOG_INT("retry_ms", wait_ms));
 	worker_pause(w, wait_ms);

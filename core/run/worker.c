@@ -41,15 +41,17 @@ static void wait_for_work(struct worker *w)
 	int64_t deadline = exact_wake_ms(w->exact);
 	if (w->parked)
 		deadline = earlier(deadline, clock_mono_ms() + RETRY_POLL_MS);
-	deadline = earlier(deadline, worker_quiet_ms(w));
+	deadline = earlier(earlier(deadline, worker_quiet_ms(w)), worker_stall_wake_ms(w));
 	const int ready = worker_poll(w, w->pg ? pg_session_fd(w->pg) : -1, POLLIN, deadline, true);
 	struct error err = { 0 };
 	if (w->pg && pg_session_check(w->pg, &err) != ST_OK) {
 		log_warn("database_lost", LOG_ERR(&err));
 		exact_detach(w->exact);
 	}
-	if (ready == 0)
-		worker_meet_quiet(w);
+	if (ready != 0)
+		return;
+	worker_meet_quiet(w);
+	worker_stall_look(w);
 }
 
 /* False: not now. */
@@ -84,6 +86,7 @@ static void turn(struct worker *w)
 		wait_for_work(w);
 		return;
 	case EXACT_WORKED:
+		worker_stall_fed(w);
 		w->held_since_ms = 0;
 		backoff_reset(&w->pg_backoff);
 		backoff_reset(&w->contention);

@@ -50,6 +50,7 @@ class Proxy:
         self.passed = Counter()
         self.piece = None  # to the client in pieces of so many bytes
         self.left = None   # after so many bytes nothing passes to the client
+        self.delay_s = 0   # what is read together waits so long before it passes
         self._splitters, self._target = SPLITTERS[protocol], port
         self._rules, self._links, self._stalled = [], set(), set()
         self._loop = asyncio.new_event_loop()
@@ -114,6 +115,13 @@ class Proxy:
                 link.reset()
         self._run(reset())
 
+    def inject(self, way, message):
+        """Send bytes of our own, on all connections, between two messages."""
+        async def write():
+            for link in list(self._links):
+                (link.server if way == TO_SERVER else link.client).write(message)
+        self._run(write())
+
     def connections(self):
         """Clients that are connected now."""
         return sum(not link.client.is_closing() for link in list(self._links))
@@ -149,6 +157,7 @@ class Proxy:
                 data = await reader.read(CHUNK)
                 if not data:
                     break
+                await asyncio.sleep(self.delay_s)
                 for name, message in splitter.feed(data):
                     await self._while(lambda: way in self._stalled)
                     await self._one(link, way, f"{way} {name}", message, writer)
