@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <jansson.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const rows_names[] = {
 	[EFFECTD_ANY] = "any",   [EFFECTD_ONE] = "one", [EFFECTD_SOME] = "some",
@@ -150,6 +151,13 @@ static json_t *summary_json(const char *file, const struct plugin *p)
 			 d->apply_batch != NULL);
 }
 
+/* Somebody who has just built it means the file that lies here. */
+static void hint_path(const struct cli *cli, const char *name)
+{
+	if (access(name, F_OK) == 0 && !strchr(name, '/'))
+		cli_message(cli, "a name is looked up in plugin_dir, a path is not: did you mean ./%s?", name);
+}
+
 /* A path names a file as it does for every command; a bare name is one of the plugin folder, as in the configuration.
  */
 static int load_named(struct cli *cli, const char *name, const struct plugin **ret)
@@ -162,14 +170,17 @@ static int load_named(struct cli *cli, const char *name, const struct plugin **r
 	} else {
 		struct config *config;
 		int rc = cli_load_config(cli, &config);
-		if (rc != EXIT_FINE)
+		if (rc != EXIT_FINE) {
+			hint_path(cli, name);
 			return rc;
+		}
 		st = plugin_load(ret, config->process.plugin_dir, name, &err);
 		config_destroy(config);
 	}
 	if (st == ST_OK)
 		return EXIT_FINE;
 	cli_message(cli, "%s", err.text);
+	hint_path(cli, name);
 	return EXIT_FAILED;
 }
 

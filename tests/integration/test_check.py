@@ -1,11 +1,13 @@
 """effectd check, config and the command line, as a person or a deployment script calls them."""
 import json
+import os
 import subprocess
 
 import pytest
 
 from lib import build, config
 from lib.daemon import effectd
+from lib.wait import wait_until
 
 
 @pytest.fixture
@@ -209,3 +211,21 @@ def test_what_cannot_be_written_is_an_error():
     with open("/dev/full", "wb") as full:
         done = subprocess.run([build.EFFECTD, "config", "default"], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1 and b"No space left" in done.stderr
+
+
+def test_a_closed_standard_stream_never_becomes_a_connection(db, vhost, runtime_dir, tmp_path):
+    """A plugin that prints something would write to the broker."""
+    vhost.declare("loyalty")
+    file = tmp_path / "effectd.ini"
+    file.write_text(config.text({**config.base(db, vhost, runtime_dir),
+                                 "consumer:loyalty": config.consumer("loyalty_points", "loyalty")}))
+    daemon = subprocess.Popen(["sh", "-c", 'exec "$0" run -c "$1" <&- >&- 2>&-', build.EFFECTD, file])
+    try:
+        wait_until(lambda: db.value("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'effectd/%'"),
+                   15, "it to connect")
+        assert [os.readlink(f"/proc/{daemon.pid}/fd/{fd}") for fd in range(3)] == ["/dev/null"] * 3
+    finally:
+        daemon.terminate()
+        assert daemon.wait(30) == 0
+    shown = subprocess.run(["sh", "-c", '"$0" config default >&-', build.EFFECTD], capture_output=True, check=False)
+    assert shown.returncode == 1, "what nobody can read is not printed"

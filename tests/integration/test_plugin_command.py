@@ -11,8 +11,8 @@ from lib import build
 ABI_PLUGINS = os.path.join(build.FOLDER, "tests", "abi")
 
 
-def effectd(*arguments):
-    return subprocess.run([build.EFFECTD, "plugin", *arguments], capture_output=True, text=True, timeout=30)
+def effectd(*arguments, **options):
+    return subprocess.run([build.EFFECTD, "plugin", *arguments], capture_output=True, text=True, timeout=30, **options)
 
 
 @pytest.fixture
@@ -69,3 +69,8 @@ def test_show_refuses_as_the_daemon_does(folder):
     assert "is writable by others: chmod go-w it" in done.stderr and done.stdout == ""
     assert effectd("show").returncode == 2
     assert effectd("list", str(folder / "nowhere")).returncode == 1
+
+
+def test_a_file_that_lies_here_is_offered_by_its_path(folder):
+    done = effectd("show", "right.so", "-c", "nowhere.ini", cwd=folder)
+    assert done.returncode == 78 and "did you mean ./right.so?" in done.stderr
