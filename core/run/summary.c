@@ -2,9 +2,15 @@
 #include "base/log.h"
 #include "base/macros.h"
 
+/* To a hundredth: it is read by people. */
+static double ratio(uint64_t part, uint64_t whole)
+{
+	return whole > 0 ? (double)((200 * part + whole) / (2 * whole)) / 100 : 0;
+}
+
 static double percent(uint64_t part, uint64_t whole)
 {
-	return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+	return ratio(100 * part, whole);
 }
 
 void summary_log(const char *consumer, const struct consumer_counters *counters)
@@ -28,7 +34,7 @@ void summary_log(const char *consumer, const struct consumer_counters *counters)
 	const struct log_field after[AFTER] = {
 		LOG_REAL("duplicate_percent", percent(duplicates, settled)),
 		LOG_INT("batches", batches),
-		LOG_REAL("batch_size", batches > 0 ? (double)settled / (double)batches : 0),
+		LOG_REAL("batch_size", ratio(settled, batches)),
 		LOG_INT("rollbacks", counter_get(&counters->rollbacks)),
 		LOG_INT("in_doubt", counter_get(&counters->in_doubt[0]) + counter_get(&counters->in_doubt[1])),
 	};
