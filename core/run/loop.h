@@ -52,7 +52,7 @@ struct worker {
 	} stall;
 
 	struct backoff pg_backoff, amqp_backoff, contention;
-	int64_t held_since_ms; /* deliveries are held because PostgreSQL is away; 0: they are not */
+	int64_t held_since_ms; /* PostgreSQL is away while it consumes: what came is held since; 0: it is not */
 };
 
 /* wait.c: the one place where the thread waits. */

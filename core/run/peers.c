@@ -74,6 +74,8 @@ bool worker_have_database(struct worker *w)
 		st = exact_attach(w->exact, w->pg, &err);
 	if (st == ST_OK) {
 		w->must_test = false;
+		if (exact_held(w->exact) == 0)
+			w->held_since_ms = 0;
 		count_session(w, PEER_DATABASE);
 		if (w->pg_backoff.failures > 0)
 			log_info("database_is_back", LOG_INT("failures", w->pg_backoff.failures));
@@ -86,6 +88,9 @@ bool worker_have_database(struct worker *w)
 		return false;
 	}
 	worker_lose_database(w);
+	/* Nothing was in hand when it went, maybe; what the broker has sent or sends now waits all the same. */
+	if (w->amqp && w->held_since_ms == 0)
+		w->held_since_ms = clock_mono_ms();
 	const int64_t wait_ms = backoff_next_ms(&w->pg_backoff);
 	log_warn("database_unavailable", LOG_ERR(&err), LOG_INT("retry_ms", wait_ms),
 		 LOG_INT("held", exact_held(w->exact)));

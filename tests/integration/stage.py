@@ -104,6 +104,19 @@ class Stage:
             yield lambda commit=False: connection.commit() if commit else connection.rollback()
             connection.rollback()
 
+    @contextlib.contextmanager
+    def no_database(self):
+        """Nobody gets into the database meanwhile; who was there is thrown out."""
+        with self.db.server.connect("postgres") as connection:
+            connection.autocommit = True
+            connection.execute(f'ALTER DATABASE "{self.db.name}" ALLOW_CONNECTIONS false')
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                               (self.db.name,))
+            try:
+                yield
+            finally:
+                connection.execute(f'ALTER DATABASE "{self.db.name}" ALLOW_CONNECTIONS true')
+
     def wait_blocked(self, count=1, timeout=15):
         """Wait until that many sessions of effectd wait for a lock."""
         wait_until(lambda: self.db.value(BLOCKED) >= count, timeout, f"{count} sessions of effectd to wait for a lock")

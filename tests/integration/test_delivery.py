@@ -153,3 +153,17 @@ def test_the_claim_of_a_stopped_process_is_ended_by_the_server(stage, fault_poin
             stage.vhost.wait_empty(QUEUE)
     assert outcomes(counted(a) + counted(b)) == {"applied": 1, "duplicate": 3}
     stage.assert_once({"k"})
+
+
+def test_what_comes_while_the_database_is_away_goes_back_after_hold_max(stage):
+    """Nothing was in hand when it went: what the broker sends then is held no longer than what was."""
+    stage.declare()
+    with stage.daemon(hold_max="1s") as daemon:
+        stage.ready(daemon)
+        with stage.no_database():
+            stage.send(*[script(f"k{n}") for n in range(10)])
+            daemon.wait_log("event=held_too_long")
+            wait_until(lambda: stage.vhost.depth(QUEUE) == (10, 0), 15, "the deliveries to go back")
+        stage.vhost.wait_empty(QUEUE)
+    assert outcomes(counted(daemon)) == {"applied": 10}
+    assert daemon.log().count("event=held_too_long") == 1
