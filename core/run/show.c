@@ -11,7 +11,7 @@ static enum worker_state state_of(const struct worker *w)
 		return WORKER_CLOSED;
 	if (w->number > 1 && worker_in_probation(w))
 		return WORKER_PROBATION;
-	return w->held_since_ms ? WORKER_HOLDING : WORKER_RUNNING;
+	return w->held_since_ms && exact_held(w->exact) > 0 ? WORKER_HOLDING : WORKER_RUNNING;
 }
 
 void worker_show(struct worker *w)
