@@ -102,6 +102,10 @@ class Effectd:
         return wait_until(lambda: self._search(pattern, since), timeout, f"a log line like {pattern!r}",
                           explain=self.log_tail)
 
+    def matches(self, pattern):
+        """All log lines that match."""
+        return [line for line in self.log().splitlines() if re.search(pattern, line)]
+
     def log_tail(self, lines=30):
         return f"end of {self.log_file}:\n" + "\n".join(self.log().splitlines()[-lines:])
 
