@@ -167,3 +167,24 @@ def test_what_comes_while_the_database_is_away_goes_back_after_hold_max(stage):
         stage.vhost.wait_empty(QUEUE)
     assert outcomes(counted(daemon)) == {"applied": 10}
     assert daemon.log().count("event=held_too_long") == 1
+
+
+def test_the_claim_of_a_stopped_process_holds_up_only_its_own_message(stage, fault_points):
+    """Its siblings do not wait for it. When the process goes on, it commits, and the other copy is a duplicate."""
+    names = [f"k{n}" for n in range(20)]
+    stage.declare()
+    with stage.daemon("a", fault="after_claim=delay:1000@1") as a:
+        stage.send(script("k7"))  # before probation is over: it takes no other one
+        a.wait_log("event=fault_point")
+        a.signal(signal.SIGSTOP)
+        with stage.daemon("b", database={"lock_timeout": "200ms"}) as b:
+            stage.ready(b)
+            stage.send(*[script(name) for name in names])
+            wait_until(lambda: stage.effects().keys() == set(names) - {"k7"}, 20, "the siblings to be applied",
+                       explain=b.log_tail)
+            b.wait_log("event=claim_blocked.*key=k7")
+            a.signal(signal.SIGCONT)
+            stage.vhost.wait_empty(QUEUE)
+    assert outcomes(counted(a) + counted(b)) == {"applied": 20, "duplicate": 1}
+    stage.assert_once(names)
+    assert not stage.parked()

@@ -232,6 +232,90 @@ def test_a_message_that_ends_its_session_is_found_and_parked_for_later(stage, pl
     assert [(parked.key, parked.status, parked.reason) for parked in stage.parked()] == [("k3", "retry", "environment")]
 
 
+@pytest.mark.slow
+def test_a_message_whose_own_statement_always_lacks_memory_or_a_lock_is_found_and_parked_for_later(stage):
+    names = [f"k{n}" for n in range(8)]
+    messages = [script(name) for name in names]
+    messages[3], messages[5] = script("k3", ["effect"], raises("53200")), script("k5", ["effect"], raises("55P03"))
+    counts = stage.one_batch(messages, retry_min="1min", timeout=90)
+    assert outcomes(counts) == {"applied": 6, "retried": 2}
+    stage.assert_once(set(names) - {"k3", "k5"})
+    assert {(parked.key, parked.status, parked.reason, parked.sqlstate) for parked in stage.parked()} == {
+        ("k3", "retry", "environment", "53200"), ("k5", "retry", "environment", "55P03")}
+
+
+def test_a_fault_of_the_environment_is_no_attempt(stage):
+    """The second attempt is the last one, and meets a full disk three times."""
+    stage.db.execute(SETUP)
+    disk = run("DO $$ BEGIN IF nextval('tries') BETWEEN 2 AND 4 THEN PERFORM raise('53100'); END IF; END $$")
+    stage.declare()
+    with stage.daemon(max_attempts=2, retry_min="500ms", retry_max="500ms") as daemon:
+        stage.ready(daemon)
+        stage.send(script("k", disk, ["one_retry", "later"], ["effect"]))
+        wait_until(lambda: [(parked.key, parked.status) for parked in stage.parked()] == [("k", "retry")], 15, "a retry")
+        stage.db.execute("INSERT INTO things VALUES ('later')")
+        wait_until(lambda: not stage.parked(), 20, "the parked row to go", explain=stage.parked)
+    assert stage.db.value("SELECT last_value FROM tries") == 5
+    assert outcomes(counted(daemon)) == {"applied": 1, "retried": 1}
+    stage.assert_once({"k"})
+
+
+BUSY = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'effectd/%' AND xact_start IS NOT NULL " \
+       "AND datname = current_database()"
+
+
+def test_nothing_is_open_or_locked_while_it_backs_off(stage):
+    """The sixth pause takes between 1.5 and 3 seconds."""
+    stage.db.execute(SETUP)
+    stage.declare()
+    disk_full = "DO $$ BEGIN IF (SELECT count(*) FROM things) = 0 THEN PERFORM raise('53100'); END IF; END $$"
+    with stage.daemon() as daemon:
+        stage.ready(daemon)
+        stage.send(script("k", ["effect"], run(disk_full)))
+        daemon.wait_log(r"(?s)(event=batch_rolled_back.*){6}", timeout=30)
+        assert stage.db.value(BUSY) == 0
+        stage.db.execute("INSERT INTO effectd.processed_messages (consumer, message_key) VALUES ('work', 'k'); "
+                         "DELETE FROM effectd.processed_messages; INSERT INTO things VALUES ('space')")
+        stage.vhost.wait_empty(QUEUE)
+    stage.assert_once({"k"})
+
+
+def test_after_three_serialization_failures_the_batch_is_halved_and_grows_again(stage):
+    stage.db.execute(SETUP)
+    names = [f"k{n:03}" for n in range(100)]
+    messages = [script(name) for name in names]
+    messages[0] = script("k000", run("DO $$ BEGIN IF nextval('tries') <= 3 THEN PERFORM raise('40001'); END IF; END $$"),
+                         ["effect"])
+    counts = stage.one_batch(messages)
+    assert outcomes(counts) == {"applied": 100} and counts["rollbacks"] == 3
+    assert counts["batches"] == 1 + 2, "the gate's, one of fifty, one of the other fifty"
+    stage.assert_once(names)
+
+
+OWN_STATEMENTS = {
+    "claim": ("processed_messages", script("k")),
+    "park": ("parked_messages", script("k", verdict="reject")),
+}
+
+
+@pytest.mark.parametrize("sqlstate", ["23514", "P0001", "42501"])
+@pytest.mark.parametrize("statement", OWN_STATEMENTS)
+def test_a_fault_of_effectd_s_own_statements_is_no_message_s(stage, statement, sqlstate):
+    """A trigger that somebody put on its tables: whatever it raises, the consumer stops and the queue keeps all."""
+    table, message = OWN_STATEMENTS[statement]
+    stage.db.execute(f"""
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM raise('{sqlstate}'); END $$;
+        CREATE TRIGGER refuse BEFORE INSERT ON effectd.{table} FOR EACH ROW EXECUTE FUNCTION refuse()""")
+    stage.declare()
+    with stage.daemon() as daemon:
+        stage.ready(daemon)
+        stage.send(message)
+        closed(daemon)
+        wait_until(lambda: stage.vhost.depth(QUEUE) == (1, 0), 15, "the delivery to go back")
+    assert sqlstate in daemon.log()
+    assert not stage.effects() and not stage.claims() and not stage.parked()
+
+
 BAD_DEPLOYS = {
     "reject": {"verdict": "reject", "say": "wrong"},
     "sql": {"do": [["cast", "ten"]]},
