@@ -10,7 +10,7 @@ class Killer(threading.Thread):
     """Kills one process over and over, and leaves it dead. It starts it in this thread, so it does not outlive it."""
 
     def __init__(self, daemon, turns, seed):
-        """turns is an iterator that all killers share: one item is one kill."""
+        """turns are Turns that all killers share: one is one kill."""
         super().__init__(daemon=True)
         self._daemon, self._turns, self._rng = daemon, turns, random.Random(seed)
         self.met = Counter()  # how far the lives were when they ended
@@ -40,9 +40,8 @@ class Killer(threading.Thread):
         threading.Event().wait(self._rng.uniform(least, most))
 
 
-def kill_all(daemons, kills, seed):
-    """Kill the processes `kills` times in all, each at its own moments. Returns how far they were."""
-    turns = _Shared(kills)
+def kill_all(daemons, turns, seed):
+    """Kill the processes as often as there are turns, each at its own moments. Returns how far they were."""
     killers = [Killer(one, turns, seed + number) for number, one in enumerate(daemons)]
     for killer in killers:
         killer.start()
@@ -54,15 +53,17 @@ def kill_all(daemons, kills, seed):
     return sum((killer.met for killer in killers), Counter())
 
 
-class _Shared:
-    """range() for several threads."""
+class Turns:
+    """range(count) for several threads."""
 
     def __init__(self, count):
-        self._numbers, self._lock = iter(range(count)), threading.Lock()
+        self.count, self.taken, self._lock = count, 0, threading.Lock()
 
     def __iter__(self):
         return self
 
     def __next__(self):
         with self._lock:
-            return next(self._numbers)
+            if self.taken == self.count:
+                raise StopIteration
+            self.taken += 1

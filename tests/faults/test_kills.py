@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kills import kill_all
+from kills import Turns, kill_all
 from works import start
 
 KILLS = 200
@@ -24,7 +24,7 @@ def test_every_effect_is_there_once_after_200_kills(works, seed):
     a, b = works.process("a"), works.process("b")
     with works.traffic(seed):
         begin = time.monotonic()
-        met = kill_all([a, b], KILLS, seed)
+        met = kill_all([a, b], Turns(KILLS), seed)
         print(f"{met} in {time.monotonic() - begin:.1f} s, {works.progress()}")
     assert sum(met.values()) == KILLS and min(met["probation"], met["full"]) > KILLS / 10, met
     start(a), start(b)

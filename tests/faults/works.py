@@ -156,7 +156,7 @@ class Life:
     def is_full(self):
         return self.consuming() >= WORKERS * len(PLUGINS)
 
-    def wait_full(self, timeout=PATIENCE_S):
+    def wait_full(self, timeout=2 * PATIENCE_S):
         """Wait until all its workers consume at full prefetch."""
         wait_until(lambda: self.is_full() or not self._daemon.alive(), timeout, "all workers to leave probation",
                    explain=self._daemon.log_tail)
