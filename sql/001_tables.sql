@@ -51,6 +51,9 @@ CREATE TABLE effectd.processed_messages (
 	autovacuum_vacuum_insert_threshold = 500000,
 	autovacuum_analyze_scale_factor = 0.05
 );
+-- Retention finds the oldest claims of a consumer by it. Claims of one batch have one time and lie behind all others, so
+-- an entry costs little space and little work; docs/operations.md has the figures, and those of BRIN.
+CREATE INDEX processed_messages_age ON effectd.processed_messages (consumer, processed_at);
 COMMENT ON TABLE effectd.processed_messages IS 'claims: one row for each effect that was applied, kept for the window';
 
 -- Claims of consumers with claims = daily. The day is a function of the message, not of the clock, so every copy of a
@@ -130,8 +133,13 @@ CREATE TABLE effectd.consumers (
 	consumer text COLLATE "C" PRIMARY KEY,
 	claims text NOT NULL CHECK (claims IN ('table', 'daily', 'both')),
 	"window" interval,
-	last_seen timestamptz NOT NULL DEFAULT now()
+	last_seen timestamptz NOT NULL DEFAULT now(),
+	switched_at timestamptz,
+	CONSTRAINT both_since_when CHECK ((claims = 'both') = (switched_at IS NOT NULL)),
+	CONSTRAINT days_have_a_window CHECK (claims = 'table' OR "window" IS NOT NULL)
 );
+COMMENT ON COLUMN effectd.consumers.switched_at IS
+	'claims = both: when it began to claim by day as well; after one window the days alone are enough';
 COMMENT ON TABLE effectd.consumers IS 'consumers that ran on this database, written when they start';
 COMMENT ON COLUMN effectd.consumers."window" IS 'how long claims are kept; null: for good';
 

@@ -18,18 +18,29 @@
 #include "base/error.h"
 #include <stdbool.h>
 
-/* One line to add one, in the order in which a delivery passes them. */
-#define FAULT_POINTS(X, arg)  \
-	X(after_collect, arg) \
-	X(after_key, arg)     \
-	X(before_claim, arg)  \
-	X(after_claim, arg)   \
-	X(before_park, arg)   \
-	X(before_commit, arg) \
-	X(commit_sent, arg)   \
-	X(after_commit, arg)  \
-	X(before_ack, arg)    \
+/* One line to add one. What a delivery passes, in this order. */
+#define FAULT_POINTS_OF_DELIVERIES(X, arg) \
+	X(after_collect, arg)              \
+	X(after_key, arg)                  \
+	X(before_claim, arg)               \
+	X(after_claim, arg)                \
+	X(before_park, arg)                \
+	X(before_commit, arg)              \
+	X(commit_sent, arg)                \
+	X(after_commit, arg)               \
+	X(before_ack, arg)                 \
 	X(after_ack, arg)
+
+/* What a pass of retention passes. */
+#define FAULT_POINTS_OF_RETENTION(X, arg) \
+	X(retention_batch, arg)           \
+	X(retention_floor, arg)           \
+	X(retention_create, arg)          \
+	X(retention_detached, arg)
+
+#define FAULT_POINTS(X, arg)               \
+	FAULT_POINTS_OF_DELIVERIES(X, arg) \
+	FAULT_POINTS_OF_RETENTION(X, arg)
 
 #define FAULT_OR_IS_(point, name) || __builtin_strcmp(#point, name) == 0
 #define FAULT_POINT(name)                                                                               \

@@ -83,6 +83,7 @@ int cmd_feed(struct cli *cli, int argc, char **argv);
 int cmd_migrate(struct cli *cli, int argc, char **argv);
 int cmd_parked(struct cli *cli, int argc, char **argv);
 int cmd_plugin(struct cli *cli, int argc, char **argv);
+int cmd_retention(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);
 

@@ -1,6 +1,7 @@
 /* effectd migrate: the schema's versions in every database of the configuration. */
 #include "cli/cli.h"
 #include "pg/migrate.h"
+#include "run/params.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -96,23 +97,11 @@ static const struct action *find_action(int argc, char **argv)
 	return NULL;
 }
 
-/* No statement_timeout: an index may take its time. But a migration that queues for a lock makes everybody behind it
- * queue too, so it gives up as early as the daemon would. */
-static struct pg_params owner_params(const struct config_database *database)
-{
-	return (struct pg_params){
-		.conninfo = database->owner_conninfo ? database->owner_conninfo : database->conninfo,
-		.password = database->owner_conninfo ? NULL : database->password, /* another role's */
-		.application_name = "effectd/migrate",
-		.lock_timeout_ms = database->lock_timeout_ms,
-		.allow_unsafe_durability = database->allow_unsafe_durability,
-	};
-}
-
 static enum status run_on(const struct config_database *database, const struct action *action, struct report *r,
 			  struct error *err)
 {
-	const struct pg_params params = owner_params(database);
+	struct pg_params params;
+	params_of_owner(database, "effectd/migrate", &params);
 	struct pg_session *s = NULL;
 	r->database = database->name;
 	r->lines = 0;

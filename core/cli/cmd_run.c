@@ -21,6 +21,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
 	while (consumers &&
 	       (consumers[options.consumer_count] = cli_option_value(cli, "consumer", options.consumer_count)))
 		options.consumer_count++;
+	options.retention = cli_option_given(cli, "retention");
 	if (st == ST_OK)
 		st = process_run(config, &options, config_report_stderr, NULL, &err);
 	config_destroy(config);

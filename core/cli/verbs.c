@@ -3,6 +3,16 @@
 
 static const struct cli_option run_options[] = {
 	{ "consumer", "NAME", "only this consumer; may be given several times" },
+	{ "retention", NULL, "only retention, of every database; with --consumer: besides that" },
+	{ NULL, NULL, NULL },
+};
+
+static const struct cli_option retention_options[] = {
+	{ "once", NULL, "delete and drop now; without it, only what would go is told" },
+	{ "dry-run", NULL, "change nothing, whatever else is said" },
+	{ "forget", "CONSUMER", "all claims of a consumer that is gone for good, and its window; needs --yes" },
+	{ "database", "NAME", "only [database:NAME]; else each database of the configuration" },
+	{ "yes", NULL, "forget without asking" },
 	{ NULL, NULL, NULL },
 };
 
@@ -89,6 +99,22 @@ const struct verb verbs[] = {
 			"Exit code 1: an id is not there, or a row was left because it is older than the window.\n",
 		.options = parked_options,
 		.run = cmd_parked,
+	},
+	{
+		.name = "retention",
+		.arguments = "",
+		.help = "what of the claims is older than its consumer's window; delete it now",
+		.examples = "  effectd retention                     windows, oldest claims, what would go\n"
+			    "  effectd retention --once              one pass now; the daemon does the same by itself\n"
+			    "  effectd retention --forget loyalty --yes\n"
+			    "\n"
+			    "Windows are those that consumers registered on the database when they started. --forget "
+			    "makes\n"
+			    "everything applicable again that a queue still holds of a consumer; it is refused while "
+			    "that is\n"
+			    "hosted, or has parked messages.\n",
+		.options = retention_options,
+		.run = cmd_retention,
 	},
 	{
 		.name = "plugin",

@@ -56,6 +56,7 @@ struct config_database { /* [database:NAME] */
 	int64_t statement_timeout_ms, lock_timeout_ms;
 	int64_t isolation; /* enum config_isolation */
 	bool allow_unsafe_durability;
+	int64_t retention_interval_ms, retention_batch, retention_pause_ms;
 };
 
 struct config_consumer { /* [consumer:NAME] */

@@ -117,7 +117,8 @@ static const struct config_key database_keys[] = {
 	  .help = "The same by the name of a systemd credential (LoadCredential=)." },
 	{ "owner_conninfo", KEY_TEXT, KEY_FROM_FILE, AT(owner_conninfo), .computed = "conninfo",
 	  .sample = "host=/run/postgresql dbname=shop user=effectd_owner", .mask = MASK_CONNINFO,
-	  .reload = RELOAD_CONSUMER, .help = "How `migrate` connects: the role that owns the schema effectd." },
+	  .reload = RELOAD_CONSUMER,
+	  .help = "How `migrate` and the upkeep of daily claims connect: the role that owns the schema effectd." },
 	{ "statement_timeout", KEY_DURATION, AT(statement_timeout_ms), .fallback = "30s", .min = 100, .max = HOUR,
 	  .reload = RELOAD_CONSUMER, .help = "The longest that one statement may run." },
 	{ "lock_timeout", KEY_DURATION, AT(lock_timeout_ms), .fallback = "10s", .min = 10, .max = HOUR,
@@ -129,6 +130,14 @@ static const struct config_key database_keys[] = {
 	{ "allow_unsafe_durability", KEY_BOOL, AT(allow_unsafe_durability), .fallback = "no", .reload = RELOAD_CONSUMER,
 	  .help = "Work on a server with fsync, full_page_writes or synchronous_commit = off, which can lose what was "
 		  "acknowledged. For experiments only." },
+	{ "retention_interval", KEY_DURATION, AT(retention_interval_ms), .fallback = "5min", .min = SEC, .max = DAY,
+	  .reload = RELOAD_CONSUMER,
+	  .help = "How often claims that are older than their consumer's window are deleted, and days of claims made "
+		  "and dropped." },
+	{ "retention_batch", KEY_INT, AT(retention_batch), .fallback = "50000", .min = 100, .max = 1000000,
+	  .reload = RELOAD_CONSUMER, .help = "Claims that are deleted in one transaction." },
+	{ "retention_pause", KEY_DURATION, AT(retention_pause_ms), .fallback = "200ms", .min = 0, .max = MIN,
+	  .reload = RELOAD_CONSUMER, .help = "Between two such transactions; never shorter than the one before took." },
 };
 #undef AT
 #undef CONTENT

@@ -188,19 +188,9 @@ static enum status remember(struct pg_session *s, const struct migration *m, str
 	return pg_query(s, insert_sql, values, ARRAY_LEN(values), NULL, err);
 }
 
-static enum status begin(struct pg_session *s, struct error *err)
-{
-	enum status st = pg_begin_send(s, err);
-	if (st == ST_OK)
-		st = pg_sync(s, err);
-	if (st == ST_OK)
-		st = pg_begin_read(s, err);
-	return st == ST_OK ? pg_drain(s, err) : st;
-}
-
 static enum status apply(struct pg_session *s, const struct migration *m, struct error *err)
 {
-	enum status st = m->outside_transaction ? ST_OK : begin(s, err);
+	enum status st = m->outside_transaction ? ST_OK : pg_begin(s, err);
 	if (st == ST_OK)
 		st = run_file(s, m, err);
 	if (st == ST_OK)

@@ -35,6 +35,16 @@ enum status pg_begin_read(struct pg_session *s, struct error *err)
 	return ST_OK;
 }
 
+enum status pg_begin(struct pg_session *s, struct error *err)
+{
+	enum status st = pg_begin_send(s, err);
+	if (st == ST_OK)
+		st = pg_sync(s, err);
+	if (st == ST_OK)
+		st = pg_begin_read(s, err);
+	return st == ST_OK ? pg_drain(s, err) : st;
+}
+
 enum status pg_commit_send(struct pg_session *s, struct error *err)
 {
 	enum status st = pg_send(s, PG_COMMIT, NULL, err);

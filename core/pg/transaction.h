@@ -8,6 +8,9 @@
 enum status pg_begin_send(struct pg_session *s, struct error *err) MUST_USE;
 enum status pg_begin_read(struct pg_session *s, struct error *err) MUST_USE;
 
+/* BEGIN in a flight of its own, for what is not the hot path. */
+enum status pg_begin(struct pg_session *s, struct error *err) MUST_USE;
+
 /* Sends COMMIT with a Sync and reads its answer.
  * ST_OK        tag COMMIT, no warning: it is durable.
  * ST_REFUSED   tag ROLLBACK or severity ERROR: nothing happened (sqlstate set where the server gave one).

@@ -6,6 +6,7 @@
 enum status consumer_init(struct consumer *c, const struct config_consumer *config, struct error *err)
 {
 	c->config = config;
+	c->keeper_fd = -1;
 	c->settings = params_of_plugin(config);
 	c->vitals = vitals_create(consumer_vitals_count(c));
 	return c->settings && c->vitals ? ST_OK : error_oom(err);

@@ -25,7 +25,9 @@ struct consumer {
 	_Atomic bool broken;
 	_Atomic uint64_t parked[PARKED_STATUS_COUNT]; /* rows, as last counted; see gauge.c */
 	_Atomic bool parked_known;
-	_Atomic bool met; /* probation: it met a fresh message or an empty queue, or cannot be asked */
+	_Atomic bool registered; /* a worker wrote its row in effectd.consumers */
+	int keeper_fd;           /* of the keeper of its database; -1: this process has none */
+	_Atomic bool met;        /* probation: it met a fresh message or an empty queue, or cannot be asked */
 };
 
 /* Fills *c, which the caller zeroed. finish() after it whatever came back. */

@@ -1,6 +1,7 @@
 #include "run/metrics.h"
 #include "config/config.h"
 #include "effectd/plugin.h"
+#include "run/keeper.h"
 #include "run/worker.h"
 #include <stdio.h>
 #include <string.h>
@@ -160,6 +161,47 @@ static void peers(struct exposition *e, const struct view *view, int what)
 	}
 }
 
+enum { DELETED, OLDEST, CLAIM_WINDOW };
+
+struct kept {
+	struct exposition *e;
+	const char *database;
+	int what;
+};
+
+static void kept_sample(void *arg, const struct keeper_consumer *c)
+{
+	const struct kept *k = arg;
+	const struct label labels[] = { { "database", k->database }, { "consumer", c->name } };
+	if (k->what == DELETED)
+		exposition_sample(k->e, labels, ARRAY_LEN(labels), c->deleted);
+	else if (k->what == OLDEST && c->oldest_s > 0)
+		exposition_sample(k->e, labels, ARRAY_LEN(labels), (uint64_t)c->oldest_s);
+	else if (k->what == CLAIM_WINDOW && c->window_s >= 0)
+		exposition_sample(k->e, labels, ARRAY_LEN(labels), (uint64_t)c->window_s);
+}
+
+static void kept(struct exposition *e, const struct view *view, int what)
+{
+	for (size_t i = 0; i < view->keeper_count; i++)
+		keeper_each(view->keepers[i], kept_sample,
+			    &(struct kept){ e, keeper_database(view->keepers[i]), what });
+}
+
+enum { DROPPED_DAYS, FAILURES, LAST_SUCCESS };
+
+static void keepers(struct exposition *e, const struct view *view, int what)
+{
+	for (size_t i = 0; i < view->keeper_count; i++) {
+		const struct keeper_figures f = keeper_figures(view->keepers[i]);
+		const uint64_t values[] = { [DROPPED_DAYS] = f.dropped_days,
+					    [FAILURES] = f.failures,
+					    [LAST_SUCCESS] = (uint64_t)f.last_success_s };
+		exposition_sample(e, (const struct label[]){ { "database", keeper_database(view->keepers[i]) } }, 1,
+				  values[what]);
+	}
+}
+
 static void plugin_info(struct exposition *e, const struct view *view, int unused)
 {
 	(void)unused;
@@ -222,6 +264,16 @@ static const struct {
 	{ "effectd_connected", METRIC_GAUGE, "1 while every worker that uses the server has its session.", peers,
 	  CONNECTED },
 	{ "effectd_reconnects_total", METRIC_COUNTER, "Sessions made anew after one was lost.", peers, RECONNECTS },
+	{ "effectd_retention_deleted_total", METRIC_COUNTER,
+	  "Claims that were deleted because they are older than the window.", kept, DELETED },
+	{ "effectd_retention_dropped_days_total", METRIC_COUNTER, "Days of claims that were dropped.", keepers,
+	  DROPPED_DAYS },
+	{ "effectd_oldest_claim_timestamp_seconds", METRIC_GAUGE,
+	  "When a consumer's oldest claim was made that may go.", kept, OLDEST },
+	{ "effectd_claim_window_seconds", METRIC_GAUGE, "How long a consumer's claims are kept.", kept, CLAIM_WINDOW },
+	{ "effectd_retention_last_success_timestamp_seconds", METRIC_GAUGE,
+	  "When retention last went through without a failure; 0: not yet.", keepers, LAST_SUCCESS },
+	{ "effectd_retention_failures", METRIC_GAUGE, "Passes of retention that failed in a row.", keepers, FAILURES },
 	{ "effectd_plugin_info", METRIC_INFO, "Which plugin each consumer runs.", plugin_info, 0 },
 	{ "effectd_build_info", METRIC_INFO, "Which effectd this is.", build_info, 0 },
 };

@@ -90,6 +90,8 @@ enum status monitor_create(struct monitor **ret, const struct view *view, struct
 	m->view.config = view->config;
 	m->view.consumers = view->consumers;
 	m->view.consumer_count = view->consumer_count;
+	m->view.keepers = view->keepers;
+	m->view.keeper_count = view->keeper_count;
 	m->view.stop = view->stop;
 	const enum status st = start(m, err);
 	if (st != ST_OK) {

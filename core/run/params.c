@@ -23,6 +23,38 @@ void params_of_database(const struct config_database *config, const struct confi
 	};
 }
 
+/* No statement_timeout: an index may take its time. But whoever queues for a lock makes everybody behind it queue too,
+ * so it gives up as early as the daemon would. */
+void params_of_owner(const struct config_database *config, const char *name, struct pg_params *ret)
+{
+	*ret = (struct pg_params){
+		.conninfo = config->owner_conninfo ? config->owner_conninfo : config->conninfo,
+		.password = config->owner_conninfo ? NULL : config->password, /* another role's */
+		.application_name = name,
+		.lock_timeout_ms = config->lock_timeout_ms,
+		.allow_unsafe_durability = config->allow_unsafe_durability,
+	};
+}
+
+void params_of_retention(const struct config_database *config, struct pg_params *ret_app, struct pg_params *ret_owner)
+{
+	static const char name[] = "effectd/retention";
+	/* Others wait behind a lock that is waited for; retention can come again. */
+	enum { LOCK_MAX_MS = 2000 };
+	const int64_t lock_ms = config->lock_timeout_ms < LOCK_MAX_MS ? config->lock_timeout_ms : LOCK_MAX_MS;
+	params_of_owner(config, name, ret_owner);
+	ret_owner->lock_timeout_ms = lock_ms;
+	*ret_app = (struct pg_params){
+		.conninfo = config->conninfo,
+		.password = config->password,
+		.application_name = name,
+		.isolation = "read committed",
+		.statement_timeout_ms = config->statement_timeout_ms,
+		.lock_timeout_ms = lock_ms,
+		.allow_unsafe_durability = config->allow_unsafe_durability,
+	};
+}
+
 void params_of_broker(const struct config_broker *config, const char *name, struct amqp_params *ret)
 {
 	*ret = (struct amqp_params){

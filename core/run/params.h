@@ -10,6 +10,10 @@
 /* name: what the server shows; the strings stay their owners'. */
 void params_of_database(const struct config_database *config, const struct config_process *process, const char *name,
 			struct pg_params *ret);
+/* As the owner of the schema, for what is no business of the daemon's role. */
+void params_of_owner(const struct config_database *config, const char *name, struct pg_params *ret);
+/* For a pass of retention: app deletes, owner makes and drops days. Neither waits long for a lock. */
+void params_of_retention(const struct config_database *config, struct pg_params *ret_app, struct pg_params *ret_owner);
 void params_of_broker(const struct config_broker *config, const char *name, struct amqp_params *ret);
 
 struct consume_params {

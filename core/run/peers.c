@@ -71,6 +71,8 @@ bool worker_have_database(struct worker *w)
 	if (st == ST_OK && w->must_test)
 		st = test_write(w, &err);
 	if (st == ST_OK)
+		st = worker_host(w, &err);
+	if (st == ST_OK)
 		st = exact_attach(w->exact, w->pg, &err);
 	if (st == ST_OK) {
 		w->must_test = false;

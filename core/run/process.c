@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wait.h"
+#include "run/keeper.h"
 #include "run/monitor.h"
 #include "run/summary.h"
 #include "run/worker.h"
@@ -25,6 +26,8 @@ struct process {
 	size_t consumer_count;
 	struct worker **workers;
 	size_t worker_count;
+	struct keeper **keepers; /* of each database that the chosen consumers use */
+	size_t keeper_count;
 	struct worker_context context;
 	struct monitor *monitor;
 };
@@ -42,7 +45,7 @@ static bool wanted(const struct process_options *options, const char *name)
 	for (size_t i = 0; i < options->consumer_count; i++)
 		if (strcmp(options->consumers[i], name) == 0)
 			return true;
-	return options->consumer_count == 0;
+	return options->consumer_count == 0 && !options->retention;
 }
 
 /* Chooses the consumers, loads their plugins, checks their settings: all problems in one run. */
@@ -69,10 +72,28 @@ static enum status prepare(struct process *p, const struct process_options *opti
 	}
 	if (problems > 0)
 		return error_set(err, ST_INVALID, "%zu problems, nothing was started", problems);
-	if (p->consumer_count == 0)
+	if (p->consumer_count == 0 && !options->retention)
 		return error_set(err, ST_INVALID, "no [consumer:NAME] section: there is nothing to run");
-	p->workers = calloc(workers, sizeof(struct worker *));
-	return p->workers ? ST_OK : error_oom(err);
+	p->workers = calloc(workers + 1, sizeof(struct worker *));
+	p->keepers = calloc(config->database_count + 1, sizeof(struct keeper *));
+	return p->workers && p->keepers ? ST_OK : error_oom(err);
+}
+
+/* A process for some consumers only leaves retention to others, unless it is told. */
+static enum status start_keepers(struct process *p, const struct process_options *options, struct error *err)
+{
+	const bool all = options->consumer_count == 0 && !options->retention;
+	for (size_t i = 0; i < p->config->database_count && (all || options->retention); i++) {
+		const enum status st =
+			keeper_start(&p->keepers[p->keeper_count], &p->config->databases[i], &p->context.stop, err);
+		if (st != ST_OK)
+			return st;
+		const struct keeper *k = p->keepers[p->keeper_count++];
+		for (size_t j = 0; j < p->consumer_count; j++)
+			if (p->consumers[j].config->database == &p->config->databases[i])
+				p->consumers[j].keeper_fd = keeper_fd(k);
+	}
+	return ST_OK;
 }
 
 static enum status start_workers(struct process *p, struct error *err)
@@ -93,15 +114,19 @@ static enum status start_workers(struct process *p, struct error *err)
 }
 
 /* Whoever watches must see the first worker already. */
-static enum status start(struct process *p, struct error *err)
+static enum status start(struct process *p, const struct process_options *options, struct error *err)
 {
+	enum status st = start_keepers(p, options, err);
 	const struct view view = {
 		.config = p->config,
 		.consumers = p->consumers,
 		.consumer_count = p->consumer_count,
+		.keepers = p->keepers,
+		.keeper_count = p->keeper_count,
 		.stop = &p->context.stop,
 	};
-	enum status st = monitor_create(&p->monitor, &view, err);
+	if (st == ST_OK)
+		st = monitor_create(&p->monitor, &view, err);
 	if (st == ST_OK)
 		st = start_workers(p, err);
 	if (st == ST_OK)
@@ -126,6 +151,8 @@ static void give_order(struct process *p, enum stop order)
 	for (size_t i = 0; i < p->worker_count; i++)
 		if (p->workers[i]) /* it has not ended yet */
 			worker_wake(p->workers[i]);
+	for (size_t i = 0; i < p->keeper_count; i++)
+		keeper_wake(p->keepers[i]);
 }
 
 /* Waits for a signal until deadline_ms; 0 at the deadline. */
@@ -188,15 +215,20 @@ static size_t join_workers(struct process *p, const sigset_t *signals)
 			p->workers[i] = NULL;
 			left--;
 		}
+	for (size_t i = 0; i < p->keeper_count; i++)
+		left += !keeper_join(p->keepers[i], clock_mono_ms() + 200);
 	return left;
 }
 
 static void finish(struct process *p)
 {
+	for (size_t i = 0; i < p->keeper_count; i++)
+		keeper_destroy(p->keepers[i]);
 	for (size_t i = 0; p->consumers && i < p->consumer_count; i++)
 		consumer_finish(&p->consumers[i]);
 	free(p->consumers);
 	free(p->workers);
+	free(p->keepers);
 }
 
 enum status process_run(const struct config *config, const struct process_options *options, config_report *report,
@@ -224,7 +256,7 @@ enum status process_run(const struct config *config, const struct process_option
 	if (st == ST_OK) {
 		log_info("starting", LOG_STR("version", EFFECTD_VERSION), LOG_INT("consumers", p.consumer_count),
 			 LOG_INT("pid", getpid()));
-		st = start(&p, err);
+		st = start(&p, options, err);
 	}
 	if (st == ST_OK)
 		serve(&p, &signals);

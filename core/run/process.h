@@ -7,6 +7,7 @@
 struct process_options {
 	const char *const *consumers; /* only these; none: all */
 	size_t consumer_count;
+	bool retention; /* only retention, besides the consumers named */
 };
 
 /* Runs until SIGTERM or SIGINT, then drains within drain_timeout; a second signal ends at once. ST_OK: a clean stop.

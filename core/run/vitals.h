@@ -39,6 +39,7 @@ struct vitals {
 
 struct config;
 struct consumer;
+struct keeper;
 struct stop_order;
 
 /* The whole process as it is looked at. */
@@ -46,6 +47,8 @@ struct view {
 	const struct config *config;
 	struct consumer *consumers;
 	size_t consumer_count;
+	struct keeper *const *keepers;
+	size_t keeper_count;
 	const struct stop_order *stop;
 	_Atomic int64_t looked_ms; /* when the main thread's watch last looked, on clock_mono_ms() */
 };

@@ -2,6 +2,7 @@
  * told. Waiting is wait.c's, connections are peers.c's. */
 #include "base/log.h"
 #include "run/loop.h"
+#include "run/thread.h"
 #include <errno.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -285,13 +286,7 @@ void worker_wake(struct worker *w)
 
 bool worker_join(struct worker *w, int64_t deadline_ms)
 {
-	const int64_t rest_ms = deadline_ms - clock_mono_ms();
-	struct timespec until;
-	clock_gettime(CLOCK_REALTIME, &until);
-	const int64_t ns = until.tv_nsec + (rest_ms > 0 ? rest_ms : 0) % 1000 * 1000000;
-	until.tv_sec += (rest_ms > 0 ? rest_ms : 0) / 1000 + ns / 1000000000;
-	until.tv_nsec = ns % 1000000000;
-	if (pthread_timedjoin_np(w->thread, NULL, &until) != 0)
+	if (!thread_join(w->thread, deadline_ms))
 		return false;
 	worker_destroy(w);
 	return true;

@@ -1,0 +1,49 @@
+/* A worker as a host of its consumer: before a session claims anything, effectd.consumers must say that claims are kept
+ * as this process means to keep them. What a new row or another window means is said once a process, before it acts. */
+#include "base/log.h"
+#include "retention/registry.h"
+#include "run/loop.h"
+
+/* A consumer under a new name has no claims. Whoever renamed one should hear of it before its queue is applied anew. */
+static enum status tell_of_others(struct worker *w, struct error *err)
+{
+	CLEANUP(buffer_finish) struct buffer names = { 0 };
+	const enum status st = registry_idle(w->pg, w->consumer->config->name, &names, err);
+	if (st == ST_OK && names.len > 0)
+		log_warn("consumer_is_new", LOG_STR("idle_consumers", buffer_text(&names)),
+			 LOG_STR("next",
+				 "if it is one of these under a new name: its claims are not found under the new "
+				 "one, so a message that was applied already is applied again; give it back its "
+				 "name. Those that are gone for good: `effectd retention --forget NAME`"));
+	return st;
+}
+
+static bool shrinks(int64_t from_ms, int64_t to_ms)
+{
+	return to_ms >= 0 && (from_ms < 0 || to_ms < from_ms);
+}
+
+enum status worker_host(struct worker *w, struct error *err)
+{
+	const struct config_consumer *config = w->consumer->config;
+	const bool first = !atomic_exchange(&w->consumer->registered, true);
+	const struct registration registration = {
+		.consumer = config->name,
+		.daily = config->claims == CLAIMS_DAILY,
+		.window_ms = config->retention_ms,
+		.first = first,
+	};
+	struct registered before;
+	enum status st = registry_host(w->pg, &registration, &before, err);
+	if (st == ST_OK && first && !before.known)
+		st = tell_of_others(w, err);
+	if (st == ST_OK && first && before.known && shrinks(before.old_window_ms, config->retention_ms))
+		log_warn("window_shrinks",
+			 LOG_INT("from_s", before.old_window_ms < 0 ? -1 : before.old_window_ms / 1000),
+			 LOG_INT("to_s", config->retention_ms / 1000),
+			 LOG_STR("next", "the next pass of retention deletes the claims in between; copies of their "
+					 "messages are not recognised after that"));
+	if (st != ST_OK && first)
+		atomic_store(&w->consumer->registered, false);
+	return st;
+}
