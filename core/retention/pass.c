@@ -1,6 +1,7 @@
 #include "retention/pass.h"
 #include "base/log.h"
 #include "retention/prune.h"
+#include "retention/registry.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,8 @@ static enum status keep_days(struct pass *p, struct error *err)
 static enum status run(struct pass *p, struct pg_session *s, struct error *err)
 {
 	enum status st = end_both(s, err), first = ST_OK;
+	if (st == ST_OK)
+		st = registry_touch(s, err);
 	if (st == ST_OK)
 		st = read_consumers(p, s, err);
 	if (st == ST_OK)

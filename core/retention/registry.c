@@ -12,11 +12,11 @@ static const char host_sql[] = "SELECT pg_catalog.pg_try_advisory_lock_shared(" 
 static const char take_sql[] = "SELECT pg_catalog.pg_try_advisory_lock(" HOST_LOCK_SQL ")::int::int8";
 
 /* The window is stored in hours and seconds, never in days, whose length depends on a session's time zone. */
-static const char register_sql[] = "INSERT INTO effectd.consumers AS c (consumer, claims, \"window\")"
-				   " VALUES ($1, $2, $3::bigint * interval '1 millisecond')"
-				   " ON CONFLICT (consumer) DO UPDATE SET last_seen = now(),"
-				   "  \"window\" = CASE WHEN $4::boolean THEN excluded.\"window\" ELSE c.\"window\" END"
-				   " WHERE (c.claims = 'table') = (excluded.claims = 'table')";
+static const char register_sql[] =
+	"INSERT INTO effectd.consumers AS c (consumer, claims, \"window\")"
+	" VALUES ($1, $2, $3::bigint * interval '1 millisecond')"
+	" ON CONFLICT (consumer) DO UPDATE SET last_seen = now(), \"window\" = excluded.\"window\""
+	" WHERE (c.claims = 'table') = (excluded.claims = 'table')";
 
 static const char look_sql[] =
 	"SELECT (claims <> 'table')::int::int8, " WINDOW_MS_SQL " FROM effectd.consumers WHERE consumer = $1";
@@ -33,6 +33,9 @@ static const char idle_sql[] =
 	"SELECT c.consumer FROM effectd.consumers AS c WHERE c.consumer <> $1 AND NOT EXISTS"
 	" (SELECT FROM pg_catalog.pg_locks AS l WHERE " IS_HOST_LOCK_SQL("c.consumer") ")"
 										       " ORDER BY 1 LIMIT 20";
+
+static const char touch_sql[] = "UPDATE effectd.consumers AS c SET last_seen = now() WHERE EXISTS"
+				" (SELECT FROM pg_catalog.pg_locks AS l WHERE " IS_HOST_LOCK_SQL("c.consumer") ")";
 
 static const char hosts_sql[] = "SELECT coalesce(string_agg(DISTINCT a.application_name || coalesce(' at ' || "
 				"host(a.client_addr), ''), ', '), '')"
@@ -84,12 +87,11 @@ enum status registry_host(struct pg_session *s, const struct registration *r, st
 			       r->consumer);
 	if (st == ST_OK)
 		st = registry_would_host(s, r, ret, err);
-	if (st != ST_OK)
+	if (st != ST_OK || (ret->known && !r->first))
 		return st;
 	char window[24];
 	snprintf(window, sizeof(window), "%" PRId64, r->window_ms);
-	const char *const values[] = { r->consumer, r->daily ? "daily" : "table", r->window_ms < 0 ? NULL : window,
-				       r->first ? "true" : "false" };
+	const char *const values[] = { r->consumer, r->daily ? "daily" : "table", r->window_ms < 0 ? NULL : window };
 	struct pg_result written;
 	st = pg_query(s, register_sql, values, ARRAY_LEN(values), &written, err);
 	/* Another process registered it first, and otherwise. */
@@ -107,6 +109,11 @@ enum status registry_idle(struct pg_session *s, const char *but, struct buffer *
 		buffer_add(out, name, (size_t)len);
 	}
 	return st;
+}
+
+enum status registry_touch(struct pg_session *s, struct error *err)
+{
+	return pg_query(s, touch_sql, NULL, 0, NULL, err);
 }
 
 enum status registry_take(struct pg_session *s, const char *consumer, struct error *err)

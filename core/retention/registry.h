@@ -35,6 +35,9 @@ enum status registry_would_host(struct pg_session *s, const struct registration 
 /* Adds the names of registered consumers that no session hosts, separated by commas, but for one. */
 enum status registry_idle(struct pg_session *s, const char *but, struct buffer *out, struct error *err) MUST_USE;
 
+/* Notes that consumers which are hosted now were seen now. */
+enum status registry_touch(struct pg_session *s, struct error *err) MUST_USE;
+
 /* Takes the consumer for this session alone, until it ends. ST_REFUSED: it is hosted; err names by whom. */
 enum status registry_take(struct pg_session *s, const char *consumer, struct error *err) MUST_USE;
 
