@@ -216,7 +216,7 @@ static size_t join_workers(struct process *p, const sigset_t *signals)
 			left--;
 		}
 	for (size_t i = 0; i < p->keeper_count; i++)
-		left += !keeper_join(p->keepers[i], clock_mono_ms() + 200);
+		left += !keeper_join(p->keepers[i], last);
 	return left;
 }
 
