@@ -198,7 +198,6 @@ static enum run commit_set(struct exact *x, size_t n, struct error *err)
 	}
 	if (FAULT_POINT("before_commit"))
 		return injected(x, "before_commit", err);
-	x->doubt_pid = pg_session_pid(x->session);
 	switch (pg_commit(x->session, err)) {
 	case ST_OK:
 		break;

@@ -114,15 +114,14 @@ int64_t exact_wake_ms(const struct exact *x)
 }
 
 /* Our old backend may still be working on a COMMIT that we shall never hear of: it is ended, so that the answer is
- * final. */
+ * final. It is known by its transaction; behind a pooler the process id that we were told is not the server's. */
 static enum status end_old_backend(struct exact *x, struct pg_session *s, struct error *err)
 {
 	static const char sql[] = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
-				  " WHERE pid = $1::int AND backend_xid = $2::xid8::xid";
-	char pid[16], xid[24];
-	snprintf(pid, sizeof(pid), "%" PRIu32, x->doubt_pid);
+				  " WHERE backend_xid = $1::xid8::xid";
+	char xid[24];
 	snprintf(xid, sizeof(xid), "%" PRIu64, x->doubt_xid);
-	return pg_query(s, sql, (const char *const[]){ pid, xid }, 2, NULL, err);
+	return pg_query(s, sql, (const char *const[]){ xid }, 1, NULL, err);
 }
 
 static enum status resolve_doubt(struct exact *x, struct pg_session *s, struct error *err)

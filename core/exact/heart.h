@@ -85,7 +85,6 @@ struct exact {
 
 	uint64_t xid;       /* of the transaction that runs: what won a claim, 0 when nothing did */
 	uint64_t doubt_xid; /* of the COMMIT in doubt */
-	uint32_t doubt_pid; /* the backend that ran it */
 	bool doubt;
 	uint64_t doubt_given_back; /* what it applied, if it committed, that is not in hand any more */
 

@@ -31,10 +31,10 @@ class Doubt:
         self.stage, self.proxy, self.mq_proxy, self.monitor = stage, pg_proxy, mq_proxy, Monitor()
         self.log = None
 
-    def daemon(self, process=None, **settings):
+    def daemon(self, process=None, database=None, **settings):
         self.stage.declare()
         self.log = self.stage.daemon(process={"http_listen": self.monitor.listen, **(process or {})},
-                                     database={"conninfo": self.proxy.conninfo(self.stage.db)},
+                                     database={"conninfo": self.proxy.conninfo(self.stage.db), **(database or {})},
                                      broker={"url": self.mq_proxy.url(self.stage.vhost)}, **settings)
         return self.log
 
@@ -134,10 +134,12 @@ def test_a_duplicate_in_doubt_stays_one(doubt, stage, name, resolution):
     stage.assert_once({"k"})
 
 
-def test_a_commit_that_still_runs_is_ended_and_asked_for_again(doubt, stage):
+@pytest.mark.parametrize("pooled", [False, True], ids=["direct", "pooled"])
+def test_a_commit_that_still_runs_is_ended_and_asked_for_again(doubt, stage, pooled):
     """The server does not know that its client is gone, and works on: nobody can say yet what it will come to."""
     stage.db.execute(SLOW_COMMIT)
-    with doubt.daemon() as daemon:
+    doubt.proxy.pooled = pooled
+    with doubt.daemon(database={"statement_timeout": "10min"}) as daemon:
         stage.ready(daemon)
         rule = doubt.proxy.arm("> COMMIT sync", LOSE_CLIENT)
         stage.send(script("k"))

@@ -50,6 +50,7 @@ class Proxy:
         self.passed = Counter()
         self.piece = None  # to the client in pieces of so many bytes
         self.left = None   # after so many bytes nothing passes to the client
+        self.pooled = False  # the process id that a client hears is not its server's, as PgBouncer does it
         self.delay_s = 0   # what is read together waits so long before it passes
         self._splitters, self._target = SPLITTERS[protocol], port
         self._rules, self._links, self._stalled = [], set(), set()
@@ -174,6 +175,8 @@ class Proxy:
             link.hole = True
         if link.hole or link.lost or action in (CUT, SWALLOW):
             return
+        if self.pooled and name == "< K":
+            message = struct.pack("!cIII", b"K", 12, 4000000, 4711)
         await self._write(way, message, writer)
         self.passed[name] += 1
         if action == CUT_BEHIND:
