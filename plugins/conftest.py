@@ -25,7 +25,7 @@ class Shop:
         self.db, self._vhost, self._publisher, self._daemon = db, vhost, publisher, daemon
         self._base = config.base(db, vhost, runtime_dir)
 
-    def deliver(self, plugin, consumer, bodies, **settings):
+    def deliver(self, plugin, consumer, bodies, properties=None, **settings):
         """Publish bodies (bytes, or what json can dump), and return when the consumer has settled all of them.
 
         outcomes is then what effectd counted: a dict without the zeros.
@@ -33,7 +33,8 @@ class Shop:
         queue = f"{consumer}.test"
         self._vhost.declare(queue)
         encoded = [body if isinstance(body, bytes) else json.dumps(body).encode() for body in bodies]
-        sent = self._publisher.publish([self._publisher.message(body, routing_key=queue) for body in encoded])
+        sent = self._publisher.publish([self._publisher.message(body, routing_key=queue, **(properties or {}))
+                                        for body in encoded])
         assert {message.outcome for message in sent} == {CONFIRMED}
         sections = {**self._base, f"consumer:{consumer}": config.consumer(plugin, queue, **settings)}
         with self._daemon(sections) as daemon:
