@@ -10,6 +10,9 @@
 #include <amqp.h>
 
 enum {
+	/* Headers that the broker adds without looking at the limit for frames: reading accepts so much more. */
+	FRAME_SLACK = 32768,
+
 	AMQP_CHANNEL = 1,       /* consumes; numbers are reused: each new one would cost a pool that is never freed */
 	AMQP_PROBE_CHANNEL = 2, /* asks for counts, so that a missing queue does not close the consumer's channel */
 };
@@ -39,6 +42,8 @@ struct amqp_session {
 	struct held *free, *all;
 	size_t held_bytes; /* memory of building, pending and taken deliveries */
 	size_t free_bytes; /* memory of the free list */
+
+	struct publishing *publishing; /* publish.c's; NULL: it consumes */
 
 	bool blocked;
 	int64_t heartbeat_ms; /* 0: neither side wants any */
@@ -74,6 +79,12 @@ enum status link_check_reply(struct amqp_session *s, amqp_channel_t channel, amq
 /* Sends a method that has no answer worth waiting for. */
 enum status link_send(struct amqp_session *s, amqp_channel_t channel, amqp_method_number_t id, void *method,
 		      struct error *err) MUST_USE;
+
+/* ---- publish.c: frames of a channel that publishes ---- */
+
+enum status publishing_on_method(struct amqp_session *s, const amqp_method_t *m, struct error *err) MUST_USE;
+void publishing_on_header(struct amqp_session *s, const amqp_frame_t *frame); /* of a message that came back */
+void publishing_free(struct amqp_session *s);
 
 /* ---- pump.c ---- */
 

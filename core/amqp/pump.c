@@ -109,6 +109,10 @@ static enum status on_channel_method(struct amqp_session *s, const amqp_method_t
 	case AMQP_BASIC_CANCEL_OK_METHOD:
 		s->cancelled = true;
 		return ST_OK;
+	case AMQP_BASIC_ACK_METHOD:
+	case AMQP_BASIC_NACK_METHOD:
+	case AMQP_BASIC_RETURN_METHOD:
+		return publishing_on_method(s, m, err);
 	default: /* what later brokers may add */
 		return ST_OK;
 	}
@@ -142,6 +146,12 @@ static enum status on_frame(struct amqp_session *s, const amqp_frame_t *frame, s
 	/* Frames of a channel that is closed, or of the probe's, mean nothing any more. */
 	if (frame->channel != AMQP_CHANNEL || s->epoch == 0)
 		return ST_OK;
+	if (s->publishing && frame->frame_type != AMQP_FRAME_METHOD) {
+		/* A message that comes back: its body is known. */
+		if (frame->frame_type == AMQP_FRAME_HEADER)
+			publishing_on_header(s, frame);
+		return ST_OK;
+	}
 	switch (frame->frame_type) {
 	case AMQP_FRAME_METHOD:
 		return on_channel_method(s, &frame->payload.method, err);

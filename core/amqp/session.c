@@ -25,8 +25,7 @@ enum {
 	/* RabbitMQ's default, also the largest header frame that a publisher may send. The broker adds headers of its
 	 * own (x-delivery-count, x-death) without looking at the limit, so reading accepts some more: otherwise a
 	 * message whose headers fill a frame would break every connection that meets it. */
-	FRAME_MAX = 131072,
-	FRAME_SLACK = 32768,
+	FRAME_MAX = 131072, /* reading accepts FRAME_SLACK more */
 	NO_HEARTBEAT_TIMEOUT_MS = 60000,
 };
 
@@ -248,6 +247,7 @@ void amqp_session_destroy(struct amqp_session *s)
 		amqp_destroy_connection(s->conn);
 	}
 	held_free_all(s);
+	publishing_free(s);
 	free(s);
 }
 

@@ -108,4 +108,41 @@ enum status amqp_session_ack(struct amqp_session *s, uint32_t epoch, uint64_t ta
 enum status amqp_session_ready(struct amqp_session *s, const char *queue, uint32_t *ret_ready,
 			       struct error *err) MUST_USE;
 
+/* ---- publishing: a session does this or consumes, not both ---- */
+
+/* Opens the channel in confirm mode. ST_REFUSED and ST_UNAVAILABLE as amqp_session_consume(). */
+enum status amqp_session_publish_open(struct amqp_session *s, struct error *err) MUST_USE;
+
+struct amqp_publication {
+	const char *exchange, *routing_key, *content_type, *type;
+	struct str message_id;               /* at most 255 bytes; unique among those that wait for their confirm */
+	struct str idempotency_key;          /* goes into the header x-idempotency-key */
+	const struct amqp_argument *headers; /* sent as text */
+	size_t header_count;
+	struct str body;
+};
+
+/* Publishes, persistent and mandatory. *ret_number is what its confirm will say. Waits while the socket is full: look
+ * whether it is writable before. ST_UNAVAILABLE: nobody knows whether the broker has it. */
+enum status amqp_session_publish(struct amqp_session *s, const struct amqp_publication *p, uint64_t *ret_number,
+				 struct error *err) MUST_USE;
+uint64_t amqp_session_next_number(const struct amqp_session *s); /* of the next publication; they count from 1 */
+
+enum amqp_confirm_kind {
+	AMQP_CONFIRM_ACKED,
+	AMQP_CONFIRM_NACKED,
+	AMQP_CONFIRM_RETURNED, /* it was routed nowhere */
+};
+
+struct amqp_confirm {
+	uint64_t number;
+	enum amqp_confirm_kind kind;
+	uint16_t code; /* RETURNED: the broker's, and its words */
+	char text[64];
+};
+
+/* What the pumps have read, in the order in which it came: one for each publication, however the broker grouped them.
+ * False: nothing more. */
+bool amqp_session_confirm(struct amqp_session *s, struct amqp_confirm *ret);
+
 #endif

@@ -8,6 +8,11 @@ int64_t clock_mono_ms(void);
 int64_t clock_mono_us(void);
 int64_t clock_real_us(void); /* since 1970, UTC */
 
+static inline int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Exponential backoff with full jitter in its upper half: delays lie in [d/2, d], d doubling from min to max. */
 struct backoff {
 	int64_t min_ms, max_ms;

@@ -40,6 +40,7 @@ struct consumer_counters {
 	_Atomic uint64_t batches;
 	_Atomic uint64_t rollbacks;              /* batches run again, whatever the reason */
 	_Atomic uint64_t in_doubt[2];            /* lost commit answers, resolved: [0] not committed, [1] committed */
+	_Atomic uint64_t outbox_rows;            /* that committed */
 	_Atomic uint64_t reconnects[PEER_COUNT]; /* sessions made anew after one was lost */
 	struct histogram distributions[DISTRIBUTION_COUNT];
 };

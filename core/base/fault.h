@@ -38,9 +38,18 @@
 	X(retention_create, arg)          \
 	X(retention_detached, arg)
 
+/* What an outbox row passes in a relay, in this order. */
+#define FAULT_POINTS_OF_RELAYS(X, arg) \
+	X(outbox_leased, arg)          \
+	X(outbox_called, arg)          \
+	X(outbox_answered, arg)        \
+	X(outbox_before_mark, arg)     \
+	X(outbox_after_mark, arg)
+
 #define FAULT_POINTS(X, arg)               \
 	FAULT_POINTS_OF_DELIVERIES(X, arg) \
-	FAULT_POINTS_OF_RETENTION(X, arg)
+	FAULT_POINTS_OF_RETENTION(X, arg)  \
+	FAULT_POINTS_OF_RELAYS(X, arg)
 
 #define FAULT_OR_IS_(point, name) || __builtin_strcmp(#point, name) == 0
 #define FAULT_POINT(name)                                                                               \

@@ -3,7 +3,8 @@
 
 static const struct cli_option run_options[] = {
 	{ "consumer", "NAME", "only this consumer; may be given several times" },
-	{ "retention", NULL, "only retention, of every database; with --consumer: besides that" },
+	{ "relay", "NAME", "only this relay; with both, only those named" },
+	{ "retention", NULL, "only retention, of every database; with the others: besides those" },
 	{ NULL, NULL, NULL },
 };
 
@@ -61,9 +62,10 @@ const struct verb verbs[] = {
 	{
 		.name = "run",
 		.arguments = "",
-		.help = "run the daemon: all consumers, or those named; SIGTERM drains",
+		.help = "run the daemon: all consumers and relays, or those named; SIGTERM drains",
 		.examples = "  effectd run -c /etc/effectd/effectd.ini\n"
-			    "  effectd run --consumer loyalty --consumer receipts\n",
+			    "  effectd run --consumer loyalty --consumer receipts\n"
+			    "  effectd run --relay main              a relay alone, in any number of processes\n",
 		.options = run_options,
 		.run = cmd_run,
 	},

@@ -153,8 +153,8 @@ static const struct {
 	const char *key; /* a family ends with a dot */
 	unsigned types;
 } target_only[] = {
-	{ "method", HTTP },   { "header.", HTTP },     { "bearer_token_file", HTTP },
-	{ "exchange", AMQP }, { "routing_key", AMQP }, { "mail_from", SMTP },
+	{ "body", HTTP | AMQP },       { "method", HTTP },   { "header.", HTTP },     { "answer.", HTTP },
+	{ "bearer_token_file", HTTP }, { "exchange", AMQP }, { "routing_key", AMQP }, { "mail_from", SMTP },
 };
 
 static void check_target_url(struct loader *l, const struct section *s, const struct config_target *t)
@@ -177,6 +177,18 @@ static void default_target(struct config_target *t)
 		t->routing_key = "";
 }
 
+static void check_answers(struct loader *l, const struct section *s, const struct config_target *t)
+{
+	for (size_t i = 0; i < t->answers.count; i++) {
+		const struct config_pair *answer = &t->answers.list[i];
+		int64_t status;
+		if (!text_parse_int(answer->name, &status) || status < 200 || status > 599)
+			loader_problem(l, answer->place, s->title, NULL,
+				       "answer.%s: a status is a number from 200 to 599",
+				       loader_quote(answer->name, strlen(answer->name)).text);
+	}
+}
+
 static void check_target(struct loader *l, const struct section *s)
 {
 	struct config_target *t = s->values;
@@ -193,6 +205,7 @@ static void check_target(struct loader *l, const struct section *s)
 			    !(target_only[i].types & (1U << t->type)))
 				loader_problem(l, setting->place, s->title, setting->name,
 					       "has no meaning with this type");
+	check_answers(l, s, t);
 	if (t->type == TARGET_AMQP && !*t->exchange && !*t->routing_key)
 		loader_problem(l, s->place, s->title, NULL, "exchange or routing_key is missing");
 	if (t->type == TARGET_SMTP && !section_find(s, "mail_from"))
@@ -258,13 +271,15 @@ static void check_memory(struct loader *l)
 	const struct config_key mib = { .type = KEY_SIZE };
 	value_format(&mib, (bytes + (1 << 20) - 1) >> 20 << 20, need, sizeof(need));
 	value_format(&mib, c->process.memory_max_bytes, max, sizeof(max));
+	struct config_place place = c->consumers[0].place; /* where nobody wrote memory_max or [effectd] */
 	for (const struct section *s = l->private->sections; s; s = s->next)
-		if (s->kind == &config_kinds[KIND_PROCESS])
-			PROBLEM("memory_max",
-				"is %s, but the consumers may hold %s (workers x (2 x batch_bytes + max_body) of "
-				"each): "
-				"raise it, or lower those",
-				max, need);
+		if (s->kind == &config_kinds[KIND_PROCESS] && section_place(s, "memory_max").file)
+			place = section_place(s, "memory_max");
+	loader_problem(
+		l, place, "effectd", "memory_max",
+		"is %s, but the consumers may hold %s (workers x (2 x batch_bytes + max_body) of each): raise it, "
+		"or lower those",
+		max, need);
 }
 
 void check_all(struct loader *l)

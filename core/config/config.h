@@ -12,6 +12,7 @@ enum config_order { ORDER_NONE, ORDER_QUEUE };
 enum config_declare { DECLARE_NO, DECLARE_PASSIVE, DECLARE_YES };
 enum config_isolation { ISOLATION_READ_COMMITTED, ISOLATION_REPEATABLE_READ, ISOLATION_SERIALIZABLE };
 enum config_target_type { TARGET_HTTP, TARGET_AMQP, TARGET_SMTP };
+enum config_body { BODY_PAYLOAD, BODY_ENVELOPE };
 
 /* Where something was written. */
 struct config_place {
@@ -89,9 +90,11 @@ struct config_target { /* [target:NAME] */
 	bool tls_verify;
 	int64_t timeout_ms;     /* of one call */
 	int64_t max_per_second; /* calls; 0: no limit */
+	int64_t body;           /* enum config_body: http, amqp */
 	/* http; NULL with other types */
 	const char *method, *bearer_token, *bearer_token_file;
 	struct config_pairs headers;
+	struct config_pairs answers; /* answer.STATUS = sent, retry or dead */
 	/* amqp; NULL with other types */
 	const char *exchange, *routing_key;
 	/* smtp; NULL with other types */

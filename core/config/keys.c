@@ -34,6 +34,7 @@ static const char *const target_types[] = {
 	[TARGET_SMTP] = "smtp",
 	NULL,
 };
+static const char *const bodies[] = { [BODY_PAYLOAD] = "payload", [BODY_ENVELOPE] = "envelope", NULL };
 static const char *const methods[] = { "POST", "PUT", "PATCH", NULL };
 
 #define AT(field) .offset = offsetof(struct config_process, field)
@@ -234,10 +235,16 @@ static const struct config_key target_keys[] = {
 	  .help = "The key of tls_cert_file (PEM)." },
 	{ "tls_verify", KEY_BOOL, AT(tls_verify), .fallback = "yes", .reload = RELOAD_CONSUMER,
 	  .help = "Checks the target's certificate and name." },
+	{ "body", KEY_CHOICE, AT(body), .words = bodies, .fallback = "payload", .reload = RELOAD_CONSUMER,
+	  .help = "http, amqp: what is sent: the row's payload as it is, or a JSON object with id, kind, consumer, "
+		  "message_key, idempotency_key, created_at and payload." },
 	{ "method", KEY_WORD, AT(method), .words = methods, .computed = "POST", .sample = "POST",
 	  .reload = RELOAD_CONSUMER, .help = "http: the request's method." },
 	{ "header.", KEY_FAMILY, KEY_MAY_BE_EMPTY, AT(headers), .sample = "header.X-Shop = main", .mask = MASK_ALL,
 	  .reload = RELOAD_CONSUMER, .help = "http: one more header of each request." },
+	{ "answer.", KEY_FAMILY, AT(answers), .sample = "answer.409 = sent", .check = value_check_answer,
+	  .reload = RELOAD_CONSUMER,
+	  .help = "http: what an answer with this status means, where the rule is another: sent, retry or dead." },
 	{ "bearer_token_file", KEY_SECRET_FILE, AT(bearer_token_file), CONTENT(bearer_token),
 	  .sample = "/etc/effectd/mailer.token", .reload = RELOAD_CONSUMER,
 	  .help = "http: a file with a token for Authorization: Bearer, mode 0600 or stricter." },

@@ -172,6 +172,14 @@ bool value_check_short(const char *value, char *text, size_t size)
 	return false;
 }
 
+bool value_check_answer(const char *value, char *text, size_t size)
+{
+	if (strcmp(value, "sent") == 0 || strcmp(value, "retry") == 0 || strcmp(value, "dead") == 0)
+		return true;
+	snprintf(text, size, "must be sent, retry or dead");
+	return false;
+}
+
 bool value_check_bind(const char *value, char *text, size_t size)
 {
 	const char *colon = strchr(value, ':');

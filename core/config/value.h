@@ -16,6 +16,7 @@ bool value_check_amqp_url(const char *value, char *text, size_t size);
 bool value_check_http_url(const char *value, char *text, size_t size);
 bool value_check_listen(const char *value, char *text, size_t size);
 bool value_check_bind(const char *value, char *text, size_t size);
+bool value_check_answer(const char *value, char *text, size_t size);
 bool value_check_short(const char *value, char *text, size_t size); /* AMQP short strings */
 
 #endif

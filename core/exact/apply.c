@@ -59,6 +59,7 @@ static enum status send_ops(struct exact *x, struct item *item, const struct plu
 		struct owed owed = { .item = item, .by = OWED_PLUGIN, .more = op->next != NULL };
 		if (op->kind == PLUGIN_OP_OUTBOX) {
 			st = send_outbox(x, item, op, ordinal++, err);
+			x->outbox_rows++;
 		} else {
 			owed.statement = &x->instance->statements[op->statement];
 			st = pg_send(x->session, x->instance->prepared[op->statement].name, &op->values, err);

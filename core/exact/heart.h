@@ -75,8 +75,9 @@ struct exact {
 	struct owed *owed;
 	size_t owed_count, owed_capacity;
 
-	int64_t begun_us; /* the transaction that runs, on clock_mono_us() */
-	int64_t asked_us; /* how long it waited for PostgreSQL between calls into the plugin */
+	int64_t begun_us;   /* the transaction that runs, on clock_mono_us() */
+	size_t outbox_rows; /* it queued */
+	int64_t asked_us;   /* how long it waited for PostgreSQL between calls into the plugin */
 
 	unsigned aside;           /* set aside in this turn: after three, the sets get smaller */
 	size_t limit;             /* of a set: halved by faults that name nobody, doubled by every commit */

@@ -9,6 +9,7 @@ void observe_begin(struct exact *x)
 {
 	x->begun_us = clock_mono_us();
 	x->asked_us = 0;
+	x->outbox_rows = 0;
 }
 
 void observe_claims(struct exact *x)
@@ -38,6 +39,8 @@ void observe_commit(struct exact *x, size_t n)
 {
 	counters_observe(x->params.counters, DISTRIBUTION_TRANSACTION, clock_mono_us() - x->begun_us);
 	counters_observe(x->params.counters, DISTRIBUTION_BATCH_SIZE, (int64_t)n);
+	if (x->outbox_rows > 0)
+		counter_add(&x->params.counters->outbox_rows, x->outbox_rows);
 	const int64_t now_ms = clock_real_us() / 1000;
 	for (size_t i = 0; i < n; i++) {
 		const int64_t at_ms = event_ms(x->set[i]);

@@ -40,4 +40,9 @@ static inline char *pg_put_array_header(char *p, uint32_t element_type, uint32_t
 /* A text[] of the given strings, in the arena. An element whose data is NULL is SQL NULL. False: out of memory. */
 bool pg_text_array(struct arena *arena, const struct str *elements, size_t count, struct str *ret) MUST_USE;
 
+/* The same of 8-byte numbers: element_type is int8's OID, or timestamptz's with what the server counts. nulls may be
+ * NULL: none. */
+bool pg_int8_array(struct arena *arena, uint32_t element_type, const int64_t *elements, const bool *nulls, size_t count,
+		   struct str *ret) MUST_USE;
+
 #endif

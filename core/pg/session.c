@@ -183,3 +183,12 @@ enum status pg_session_check(struct pg_session *s, struct error *err)
 	(void)PQisBusy(s->conn); /* makes libpq read what came: the server's last words go to on_notice() */
 	return closed || s->last_words.fatal ? pg_session_broken(s, err) : ST_OK;
 }
+
+bool pg_session_notified(struct pg_session *s)
+{
+	bool any = false;
+	if (!s->dead)
+		for (PGnotify *n; (n = PQnotifies(s->conn)); any = true)
+			PQfreemem(n);
+	return any;
+}

@@ -51,6 +51,10 @@ int pg_session_fd(const struct pg_session *s);
  */
 enum status pg_session_check(struct pg_session *s, struct error *err) MUST_USE;
 
+/* Did a notification come on a channel that the session listens to, since the last question? What was read only; ask
+ * after pg_session_check(), and after a flight. */
+bool pg_session_notified(struct pg_session *s);
+
 /* Prepares and describes n statements in one flight. On ST_REFUSED *ret_bad is the first one that is wrong. */
 enum status pg_prepare(struct pg_session *s, struct pg_statement *statements, size_t n, size_t *ret_bad,
 		       struct error *err) MUST_USE;

@@ -1,10 +1,10 @@
 #include "run/keeper.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/wait.h"
 #include "retention/pass.h"
 #include "run/params.h"
-#include "run/thread.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

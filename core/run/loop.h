@@ -52,6 +52,11 @@ struct worker {
 	} stall;
 
 	struct backoff pg_backoff, amqp_backoff, contention;
+	struct relays *relays;
+	uint64_t outbox_rows; /* of the consumer, as they were when relays were told */
+	int64_t outbox_ms;    /* when that was */
+	int64_t notify_ms;    /* when to tell other processes; WAIT_FOREVER: they know */
+
 	int64_t held_since_ms; /* PostgreSQL is away while it consumes: what came is held since; 0: it is not */
 };
 
@@ -100,13 +105,11 @@ void worker_stall_fed(struct worker *w);              /* something was delivered
 int64_t worker_stall_wake_ms(const struct worker *w); /* when to call worker_stall_look() */
 void worker_stall_look(struct worker *w);
 
+/* tell.c: after a turn; and until notify_ms, when that comes. */
+void worker_tell_relays(struct worker *w);
+
 /* show.c: what metrics, health and the watchdog see. */
 void worker_show(struct worker *w);
 void worker_show_end(struct worker *w); /* the thread ends */
-
-static inline int64_t earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
 
 #endif

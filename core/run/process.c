@@ -40,12 +40,17 @@ static void on_exit_call(void)
 		_exit(EXIT_SOFTWARE);
 }
 
+static bool everything(const struct process_options *options)
+{
+	return options->consumer_count + options->relay_count == 0 && !options->retention;
+}
+
 static bool wanted(const struct process_options *options, const char *name)
 {
 	for (size_t i = 0; i < options->consumer_count; i++)
 		if (strcmp(options->consumers[i], name) == 0)
 			return true;
-	return options->consumer_count == 0 && !options->retention;
+	return everything(options);
 }
 
 /* Chooses the consumers, loads their plugins, checks their settings: all problems in one run. */
@@ -72,8 +77,13 @@ static enum status prepare(struct process *p, const struct process_options *opti
 	}
 	if (problems > 0)
 		return error_set(err, ST_INVALID, "%zu problems, nothing was started", problems);
-	if (p->consumer_count == 0 && !options->retention)
-		return error_set(err, ST_INVALID, "no [consumer:NAME] section: there is nothing to run");
+	const enum status st = relays_init(&p->context.relays, config, options->relays, options->relay_count,
+					   everything(options), err);
+	if (st != ST_OK)
+		return st;
+	if (p->consumer_count + p->context.relays.count == 0 && !options->retention)
+		return error_set(err, ST_INVALID,
+				 "neither a [consumer:NAME] nor a [relay:NAME] section: there is nothing to run");
 	p->workers = calloc(workers + 1, sizeof(struct worker *));
 	p->keepers = calloc(config->database_count + 1, sizeof(struct keeper *));
 	return p->workers && p->keepers ? ST_OK : error_oom(err);
@@ -82,7 +92,7 @@ static enum status prepare(struct process *p, const struct process_options *opti
 /* A process for some consumers only leaves retention to others, unless it is told. */
 static enum status start_keepers(struct process *p, const struct process_options *options, struct error *err)
 {
-	const bool all = options->consumer_count == 0 && !options->retention;
+	const bool all = everything(options);
 	for (size_t i = 0; i < p->config->database_count && (all || options->retention); i++) {
 		const enum status st =
 			keeper_start(&p->keepers[p->keeper_count], &p->config->databases[i], &p->context.stop, err);
@@ -130,6 +140,8 @@ static enum status start(struct process *p, const struct process_options *option
 	if (st == ST_OK)
 		st = start_workers(p, err);
 	if (st == ST_OK)
+		st = relays_start(&p->context.relays, err);
+	if (st == ST_OK)
 		monitor_started(p->monitor);
 	return st;
 }
@@ -153,6 +165,7 @@ static void give_order(struct process *p, enum stop order)
 			worker_wake(p->workers[i]);
 	for (size_t i = 0; i < p->keeper_count; i++)
 		keeper_wake(p->keepers[i]);
+	relays_stop(&p->context.relays, order == STOP_NOW ? now : atomic_load(&p->context.stop.deadline_ms));
 }
 
 /* Waits for a signal until deadline_ms; 0 at the deadline. */
@@ -190,13 +203,13 @@ static void serve(struct process *p, const sigset_t *signals)
 	}
 }
 
-/* Joins the workers; a second signal or the deadline ends the waiting. Returns how many did not end: they are inside
- * plugin code, or in a call that waits for a broker that hangs. */
-static size_t join_workers(struct process *p, const sigset_t *signals)
+/* Joins all threads; a second signal or the deadline ends the waiting. Returns how many workers and relays did not end:
+ * they are inside plugin code, or in a call that waits for a broker that hangs. */
+static size_t join_threads(struct process *p, const sigset_t *signals)
 {
 	const int64_t deadline = atomic_load(&p->context.stop.deadline_ms) + end_margin_ms(p) / 2;
 	size_t left = p->worker_count;
-	while (left > 0 && clock_mono_ms() < deadline) {
+	while ((left > 0 || !relays_join(&p->context.relays, 0)) && clock_mono_ms() < deadline) {
 		const int sig = next_signal(signals, clock_mono_ms() + 20);
 		monitor_look(p->monitor);
 		if (sig == SIGTERM || sig == SIGINT) {
@@ -217,7 +230,7 @@ static size_t join_workers(struct process *p, const sigset_t *signals)
 		}
 	for (size_t i = 0; i < p->keeper_count; i++)
 		left += !keeper_join(p->keepers[i], last);
-	return left;
+	return left + !relays_join(&p->context.relays, last);
 }
 
 static void finish(struct process *p)
@@ -229,6 +242,7 @@ static void finish(struct process *p)
 	free(p->consumers);
 	free(p->workers);
 	free(p->keepers);
+	relays_finish(&p->context.relays);
 }
 
 enum status process_run(const struct config *config, const struct process_options *options, config_report *report,
@@ -255,7 +269,7 @@ enum status process_run(const struct config *config, const struct process_option
 	enum status st = prepare(&p, options, report, report_arg, err);
 	if (st == ST_OK) {
 		log_info("starting", LOG_STR("version", EFFECTD_VERSION), LOG_INT("consumers", p.consumer_count),
-			 LOG_INT("pid", getpid()));
+			 LOG_INT("relays", p.context.relays.count), LOG_INT("pid", getpid()));
 		st = start(&p, options, err);
 	}
 	if (st == ST_OK)
@@ -263,7 +277,7 @@ enum status process_run(const struct config *config, const struct process_option
 	give_order(&p, STOP_DRAIN);
 	if (st == ST_OK)
 		monitor_stopping(p.monitor);
-	const size_t unfinished = join_workers(&p, &signals);
+	const size_t unfinished = join_threads(&p, &signals);
 	for (size_t i = 0; st == ST_OK && i < p.consumer_count; i++)
 		summary_log(p.consumers[i].config->name, &p.consumers[i].counters);
 	if (unfinished > 0) {

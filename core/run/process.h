@@ -5,9 +5,11 @@
 #include "config/config.h"
 
 struct process_options {
-	const char *const *consumers; /* only these; none: all */
+	const char *const *consumers; /* only these; nothing named at all: everything */
 	size_t consumer_count;
-	bool retention; /* only retention, besides the consumers named */
+	const char *const *relays; /* the same */
+	size_t relay_count;
+	bool retention; /* only retention, besides the consumers and relays named */
 };
 
 /* Runs until SIGTERM or SIGINT, then drains within drain_timeout; a second signal ends at once. ST_OK: a clean stop.

@@ -1,8 +1,8 @@
 /* The worker's loop: take turns with the heart while both peers are there, hold while PostgreSQL is away, drain when
  * told. Waiting is wait.c's, connections are peers.c's. */
 #include "base/log.h"
+#include "base/thread.h"
 #include "run/loop.h"
-#include "run/thread.h"
 #include <errno.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -42,7 +42,7 @@ static void wait_for_work(struct worker *w)
 	int64_t deadline = exact_wake_ms(w->exact);
 	if (w->parked)
 		deadline = earlier(deadline, clock_mono_ms() + RETRY_POLL_MS);
-	deadline = earlier(earlier(deadline, worker_quiet_ms(w)), worker_stall_wake_ms(w));
+	deadline = earlier(earlier(deadline, worker_quiet_ms(w)), earlier(worker_stall_wake_ms(w), w->notify_ms));
 	const int ready = worker_poll(w, w->pg ? pg_session_fd(w->pg) : -1, POLLIN, deadline, true);
 	struct error err = { 0 };
 	if (w->pg && pg_session_check(w->pg, &err) != ST_OK) {
@@ -84,10 +84,12 @@ static void turn(struct worker *w)
 	switch (result) {
 	case EXACT_IDLE:
 		backoff_reset(&w->pg_backoff);
+		worker_tell_relays(w);
 		wait_for_work(w);
 		return;
 	case EXACT_WORKED:
 		worker_stall_fed(w);
+		worker_tell_relays(w);
 		w->held_since_ms = 0;
 		backoff_reset(&w->pg_backoff);
 		backoff_reset(&w->contention);
@@ -230,6 +232,8 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 	w->process = context->process;
 	w->stop = &context->stop;
 	w->probation = &context->probation;
+	w->relays = &context->relays;
+	w->notify_ms = WAIT_FOREVER;
 	w->heard_ms = clock_mono_ms();
 	w->number = number;
 	w->tick_ms = earlier(context->process->watchdog_ms / 4, TICK_MS);

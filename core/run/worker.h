@@ -4,6 +4,7 @@
 #define RUN_WORKER_H
 
 #include "run/consumer.h"
+#include "run/relays.h"
 #include <pthread.h>
 
 /* The process starts in probation: maybe the one before it died of a message, which is among those that come back now.
@@ -32,6 +33,7 @@ struct worker_context {
 	const struct config_process *process;
 	struct stop_order stop;
 	struct probation probation;
+	struct relays relays;
 };
 
 enum { WORKER_RETRY = 0 }; /* the number of the worker that applies parked rows when they are due; it has no broker */

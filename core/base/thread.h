@@ -1,5 +1,5 @@
-#ifndef RUN_THREAD_H
-#define RUN_THREAD_H
+#ifndef BASE_THREAD_H
+#define BASE_THREAD_H
 
 #include "base/macros.h"
 #include <pthread.h>

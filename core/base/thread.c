@@ -1,4 +1,4 @@
-#include "run/thread.h"
+#include "base/thread.h"
 #include "base/clock.h"
 #include <time.h>
 
