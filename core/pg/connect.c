@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define YOUNGEST_SETTING "client_connection_check_interval" /* since PostgreSQL 14 */
@@ -66,29 +67,67 @@ static void keyword_default(struct keywords *k, const char *name, const char *va
 		keyword_set(k, name, value);
 }
 
-static void add_setting(struct buffer *options, const char *name, int64_t ms)
+struct setting {
+	const char *name;
+	char value[32];
+};
+
+enum { SETTINGS_MAX = 6 };
+
+static void add_ms(struct setting *settings, size_t *n, const char *name, int64_t ms)
 {
-	if (ms > 0)
-		buffer_printf(options, " -c %s=%" PRId64, name, ms);
+	if (ms <= 0)
+		return;
+	settings[*n].name = name;
+	snprintf(settings[(*n)++].value, sizeof(settings->value), "%" PRId64, ms);
 }
 
-/* The options that the server gets when the session starts. Ours come first: the later one of a name counts. */
+/* What a session needs besides what the user said. The last one must not be hidden by the user's: a COMMIT that gave up
+ * its standby says so only by a warning. */
+static size_t session_settings(const struct pg_params *params, struct setting settings[SETTINGS_MAX])
+{
+	size_t n = 0;
+	add_ms(settings, &n, "statement_timeout", params->statement_timeout_ms);
+	add_ms(settings, &n, "lock_timeout", params->lock_timeout_ms);
+	add_ms(settings, &n, "idle_in_transaction_session_timeout", params->idle_in_transaction_ms);
+	/* A statement whose client is gone ends instead of keeping its locks. */
+	add_ms(settings, &n, YOUNGEST_SETTING, 5000);
+	if (params->isolation) {
+		settings[n].name = "default_transaction_isolation";
+		snprintf(settings[n++].value, sizeof(settings->value), "%s", params->isolation);
+	}
+	settings[n++] = (struct setting){ "client_min_messages", PG_MIN_MESSAGES };
+	return n;
+}
+
+static void add_option(struct buffer *options, const struct setting *setting)
+{
+	buffer_printf(options, " -c %s=", setting->name);
+	for (const char *p = setting->value; *p; p++)
+		buffer_printf(options, *p == ' ' ? "\\%c" : "%c", *p);
+}
+
+/* The options that the server gets when the session starts. The later one of a name counts. */
 static void build_options(struct buffer *options, const struct pg_params *params, const char *users)
 {
-	add_setting(options, "statement_timeout", params->statement_timeout_ms);
-	add_setting(options, "lock_timeout", params->lock_timeout_ms);
-	add_setting(options, "idle_in_transaction_session_timeout", params->idle_in_transaction_ms);
-	/* A statement whose client is gone ends instead of keeping its locks. */
-	add_setting(options, YOUNGEST_SETTING, 5000);
-	if (params->isolation) {
-		buffer_puts(options, " -c default_transaction_isolation=");
-		for (const char *p = params->isolation; *p; p++)
-			buffer_printf(options, *p == ' ' ? "\\%c" : "%c", *p);
-	}
+	struct setting settings[SETTINGS_MAX];
+	const size_t n = session_settings(params, settings);
+	for (size_t i = 0; i + 1 < n; i++)
+		add_option(options, &settings[i]);
 	if (users)
 		buffer_printf(options, " %s", users);
-	/* Last, so that nobody hides it: a COMMIT that gave up its standby says so only by a warning. */
-	buffer_puts(options, " -c client_min_messages=warning");
+	add_option(options, &settings[n - 1]);
+}
+
+enum status pg_apply_settings(struct pg_session *s, const struct pg_params *params, struct error *err)
+{
+	struct setting settings[SETTINGS_MAX];
+	const size_t n = session_settings(params, settings);
+	enum status st = ST_OK;
+	for (size_t i = 0; i < n && st == ST_OK; i++)
+		st = pg_query(s, "SELECT pg_catalog.set_config($1, $2, false)",
+			      (const char *const[]){ settings[i].name, settings[i].value }, 2, NULL, err);
+	return st;
 }
 
 /* libpq's complaint may quote the word that it could not read, which could be a piece of a password. */

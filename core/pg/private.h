@@ -5,6 +5,9 @@
 #include "pg/session.h"
 #include <libpq-fe.h>
 
+/* What client_min_messages must be; by it is known that the startup options arrived. */
+#define PG_MIN_MESSAGES "warning"
+
 /* Prepared on every session when it opens. */
 #define PG_BEGIN    "pg_begin"
 #define PG_COMMIT   "pg_commit"
@@ -38,6 +41,9 @@ enum status pg_report_connection(const char *words, enum status status, const ch
 
 /* Connects by params; what libpq would wait for, waits. On failure *ret is untouched. */
 enum status pg_connect(PGconn **ret, const struct pg_params *params, struct waiter *waiter, struct error *err) MUST_USE;
+
+/* Sets by SQL what the startup options say, where a pooler has dropped those. */
+enum status pg_apply_settings(struct pg_session *s, const struct pg_params *params, struct error *err) MUST_USE;
 
 /* Marks the session dead for the reason in err. Returns status, or ST_IN_DOUBT when a COMMIT may have happened. */
 enum status pg_session_lost(struct pg_session *s, enum status status, struct error *err);

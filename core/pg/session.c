@@ -25,6 +25,7 @@ static const char settings_sql[] =
 	"SELECT pg_catalog.current_setting('fsync'), pg_catalog.current_setting('full_page_writes'),"
 	" pg_catalog.current_setting('synchronous_commit'), pg_catalog.current_setting('transaction_read_only'),"
 	" pg_catalog.current_setting('client_encoding'), pg_catalog.current_setting('server_encoding'),"
+	" pg_catalog.current_setting('client_min_messages'),"
 	" (SELECT setting::pg_catalog.int8 FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'),"
 	" (SELECT setting::pg_catalog.int8 FROM pg_catalog.pg_settings WHERE name = 'lock_timeout')";
 enum {
@@ -34,6 +35,7 @@ enum {
 	READ_ONLY,
 	CLIENT_ENCODING,
 	SERVER_ENCODING,
+	MIN_MESSAGES,
 	STATEMENT_TIMEOUT,
 	LOCK_TIMEOUT
 };
@@ -125,6 +127,12 @@ static enum status set_up(struct pg_session *s, const struct pg_params *params, 
 	struct pg_result r;
 	if (st == ST_OK)
 		st = pg_query(s, settings_sql, NULL, 0, &r, err);
+	/* PgBouncer drops them before 1.20, when it is told to, and refuses them else. */
+	if (st == ST_OK && !value_is(&r, MIN_MESSAGES, PG_MIN_MESSAGES)) {
+		st = pg_apply_settings(s, params, err);
+		if (st == ST_OK)
+			st = pg_query(s, settings_sql, NULL, 0, &r, err);
+	}
 	return st == ST_OK ? check_settings(s, params, &r, err) : st;
 }
 

@@ -3,6 +3,7 @@ import signal
 
 import pytest
 
+from lib.proxy import Proxy
 from lib.wait import wait_until
 from stage import QUEUE, counted, outcomes, run, script
 
@@ -188,3 +189,24 @@ def test_the_claim_of_a_stopped_process_holds_up_only_its_own_message(stage, fau
     assert outcomes(counted(a) + counted(b)) == {"applied": 20, "duplicate": 1}
     stage.assert_once(names)
     assert not stage.parked()
+
+
+def test_a_pooler_that_drops_the_startup_options_leaves_no_session_without_them(stage, pg):
+    """Isolation and timeouts would silently be the server's, and a COMMIT without its standby pass for a good one."""
+    names = "'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_isolation', " \
+            "'client_min_messages', 'client_connection_check_interval'"
+    stage.declare()
+    stage.db.execute("CREATE TABLE in_force (key text, name text, setting text)")
+
+    def look(key, **database):
+        with stage.daemon(key, database={"isolation": "serializable", **database}):
+            stage.send(script(key, ["effect"], run(f"INSERT INTO in_force SELECT '{key}', name, setting FROM pg_settings "
+                                                   f"WHERE name IN ({names})")))
+            stage.vhost.wait_empty(QUEUE)
+        return dict(stage.db.rows("SELECT name, setting FROM in_force WHERE key = %s", (key,)))
+
+    direct = look("direct")
+    with Proxy("postgresql", pg.port) as proxy:
+        proxy.pooled = True
+        pooled = look("pooled", conninfo=proxy.conninfo(stage.db))
+    assert pooled == direct and direct["transaction_isolation"] == "serializable" and len(direct) == 6

@@ -50,7 +50,7 @@ class Proxy:
         self.passed = Counter()
         self.piece = None  # to the client in pieces of so many bytes
         self.left = None   # after so many bytes nothing passes to the client
-        self.pooled = False  # the process id that a client hears is not its server's, as PgBouncer does it
+        self.pooled = False  # as PgBouncer: startup options are dropped, and the process id is not the server's
         self.delay_s = 0   # what is read together waits so long before it passes
         self._splitters, self._target = SPLITTERS[protocol], port
         self._rules, self._links, self._stalled = [], set(), set()
@@ -175,8 +175,8 @@ class Proxy:
             link.hole = True
         if link.hole or link.lost or action in (CUT, SWALLOW):
             return
-        if self.pooled and name == "< K":
-            message = struct.pack("!cIII", b"K", 12, 4000000, 4711)
+        if self.pooled:
+            message = _through_pooler(name, message)
         await self._write(way, message, writer)
         self.passed[name] += 1
         if action == CUT_BEHIND:
@@ -205,6 +205,16 @@ class Proxy:
     async def _while(condition):
         while condition():
             await asyncio.sleep(0.005)
+
+
+def _through_pooler(name, message):
+    if name == "< K":
+        return struct.pack("!cIII", b"K", 12, 4000000, 4711)
+    if name == "> startup":
+        words = message[8:].rstrip(b"\0").split(b"\0")
+        kept = b"".join(key + b"\0" + value + b"\0" for key, value in zip(words[::2], words[1::2]) if key != b"options")
+        return struct.pack("!I", 8 + len(kept) + 1) + message[4:8] + kept + b"\0"
+    return message
 
 
 class _Link:
