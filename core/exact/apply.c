@@ -149,6 +149,8 @@ static enum run read_flight(struct exact *x, size_t n, size_t messages, struct e
 			return fault_in_flight(x, n, st, &x->owed[i], err);
 		if (result.kind == PG_SKIPPED)
 			continue;
+		if (x->owed[i].by == OWED_PARK && result.kind == PG_ROWS && result.rows > 0)
+			x->xid = (uint64_t)pg_value_int8(&result, 0, 0);
 		enum run this = decided_against(&x->owed[i]) ? RUN_AGAIN
 				: result.kind == PG_ERROR    ? failed(x, n, &x->owed[i], err)
 							     : judge(x, n, &x->owed[i], &result, messages);

@@ -84,7 +84,7 @@ struct exact {
 	unsigned contention;      /* in a row */
 	bool fresh_session_tried; /* for faults that a new session may cure */
 
-	uint64_t xid;       /* of the transaction that runs: what won a claim, 0 when nothing did */
+	uint64_t xid;       /* of the transaction that runs: what won a claim or parks, 0 when nothing does */
 	uint64_t doubt_xid; /* of the COMMIT in doubt */
 	bool doubt;
 	uint64_t doubt_given_back; /* what it applied, if it committed, that is not in hand any more */

@@ -20,7 +20,8 @@ const char park_sql[] =
 	" VALUES ($1, $2, sha256(sha256($3::bytea) || $4::bytea), $3, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
 	"  CASE WHEN $10::text = 'retry' THEN now() + $15::bigint * interval '1 millisecond' END)"
 	" ON CONFLICT (consumer, coalesce(message_key, ''), fingerprint)"
-	" DO UPDATE SET deliveries = parked_messages.deliveries + 1";
+	" DO UPDATE SET deliveries = parked_messages.deliveries + 1"
+	" RETURNING pg_current_xact_id()";
 
 enum { PARAM_COUNT = 15, SHOWN_BYTES = 1000, SHORT_MAX = 255 /* of a short string in AMQP */ };
 

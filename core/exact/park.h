@@ -53,7 +53,8 @@ struct str park_shown(struct arena *arena, struct str s);
  * properties as they came. False: these bytes are no such thing. */
 bool park_unpack(struct str packed, struct str *ret_exchange, struct str *ret_routing_key, struct str *ret_properties);
 
-/* The statement behind park_send(); exact_attach() prepares it as "park" on every session. */
+/* The statement behind park_send(); exact_attach() prepares it as "park" on every session. Its one row is the id of the
+ * transaction that writes it. */
 extern const char park_sql[];
 
 /* Sends the row. A row of the same (consumer, key, fingerprint) only counts one more delivery. */

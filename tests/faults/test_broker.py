@@ -4,6 +4,7 @@ An acknowledgement belongs to the channel that delivered the message. One that c
 channel its number would mean another message, or be an error that closes the channel again.
 """
 import itertools
+import os
 
 import pika
 import pytest
@@ -119,15 +120,52 @@ def test_a_link_that_breaks_again_and_again_leaves_one_consumer(way, stage):
     stage.declare()
     with way.daemon() as daemon:
         stage.ready(daemon)
+        fds = len(os.listdir(f"/proc/{daemon.pid}/fd"))
         for _ in range(15):
             stage.send(*[script(f"k{next(numbers)}") for _ in range(100)])
             way.proxy.cut()
         stage.vhost.wait_empty(QUEUE)
         assert way.consumers() == way.proxy.connections() == 1
+        assert len(os.listdir(f"/proc/{daemon.pid}/fd")) == fds
         assert way.monitor.metrics().value("effectd_reconnects_total", peer="broker:main") >= 1
         assert way.monitor.reasons() == set()
     assert counted(daemon)["applied"] == 1500
     stage.assert_once(f"k{n}" for n in range(1500))
+
+
+def test_what_comes_between_deliveries_disturbs_nobody(way, stage):
+    """Methods that a consumer does not ask for: alarms, confirms, flow, something newer than this AMQP."""
+    newer = bytes([1, 0, CHANNEL, 0, 0, 0, 4, 0, 60, 3, 231, 206])  # class basic, method 999
+    spec = pika.spec
+    stage.declare()
+    with way.daemon() as daemon:
+        stage.ready(daemon)
+        for channel, method in [(0, spec.Connection.Blocked("low on memory")), (0, spec.Connection.Unblocked()),
+                                (CHANNEL, spec.Basic.Ack(1)), (CHANNEL, spec.Basic.Nack(1)),
+                                (CHANNEL, spec.Channel.Flow(True)), (7, spec.Basic.Ack(1))]:
+            way.proxy.inject(TO_CLIENT, pika.frame.Method(channel, method).marshal())
+            stage.send(script(method.NAME + str(channel)))
+            stage.vhost.wait_empty(QUEUE)
+        assert "broker_lost" not in daemon.log()
+        way.proxy.inject(TO_CLIENT, newer)
+        stage.send(script("newer"))
+        stage.vhost.wait_empty(QUEUE)
+    assert outcomes(counted(daemon))["applied"] == 7 and not stage.parked()
+
+
+@pytest.mark.parametrize("channel, method", [(0, pika.spec.Connection.Close(320, "CONNECTION_FORCED - test", 0, 0)),
+                                             (CHANNEL, pika.spec.Channel.Close(541, "INTERNAL_ERROR - test", 0, 0)),
+                                             (CHANNEL, pika.spec.Basic.Cancel("somebody"))],
+                         ids=["connection.close", "channel.close", "basic.cancel"])
+def test_what_the_broker_ends_is_begun_again(way, stage, channel, method):
+    stage.declare()
+    with way.daemon() as daemon:
+        stage.ready(daemon)
+        way.proxy.inject(TO_CLIENT, pika.frame.Method(channel, method).marshal())
+        daemon.wait_log("event=broker_lost")
+        stage.send(script("k"))
+        stage.vhost.wait_empty(QUEUE)
+    stage.assert_once({"k"})
 
 
 def test_a_slow_link_is_slow_and_nothing_else(way, stage):

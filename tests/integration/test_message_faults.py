@@ -284,8 +284,8 @@ def test_after_three_serialization_failures_the_batch_is_halved_and_grows_again(
     stage.db.execute(SETUP)
     names = [f"k{n:03}" for n in range(100)]
     messages = [script(name) for name in names]
-    messages[0] = script("k000", run("DO $$ BEGIN IF nextval('tries') <= 3 THEN PERFORM raise('40001'); END IF; END $$"),
-                         ["effect"])
+    collide = run("DO $$ BEGIN IF nextval('tries') <= 3 THEN PERFORM raise('40001'); END IF; END $$")
+    messages[0] = script("k000", collide, ["effect"])
     counts = stage.one_batch(messages)
     assert outcomes(counts) == {"applied": 100} and counts["rollbacks"] == 3
     assert counts["batches"] == 1 + 2, "the gate's, one of fifty, one of the other fifty"
