@@ -16,10 +16,12 @@ enum {
 	RECIPIENTS_MAX = 100,
 };
 
-/* Each line that the server says; the last one tells what became of it. */
+/* Each line that the server says; the last one tells what became of it, but for the goodbye. */
 static size_t on_reply(char *data, size_t size, size_t n, void *arg)
 {
 	struct call *c = arg;
+	if (size * n >= 3 && memcmp(data, "221", 3) == 0)
+		return size * n;
 	c->answer_len = 0;
 	call_keep_answer(c, data, size * n);
 	return size * n;

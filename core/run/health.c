@@ -1,5 +1,6 @@
 #include "run/health.h"
 #include "base/clock.h"
+#include "run/outbox_metrics.h"
 #include "run/worker.h"
 #include <inttypes.h>
 
@@ -120,5 +121,6 @@ bool health_is_ready(const struct view *view, struct buffer *out)
 	}
 	for (size_t i = 0; i < view->consumer_count; i++)
 		add_reasons(view, &view->consumers[i], out);
+	outbox_reasons(view, out);
 	return out->len == before;
 }

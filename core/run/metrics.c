@@ -2,6 +2,7 @@
 #include "config/config.h"
 #include "effectd/plugin.h"
 #include "run/keeper.h"
+#include "run/outbox_metrics.h"
 #include "run/worker.h"
 #include <stdio.h>
 #include <string.h>
@@ -202,6 +203,15 @@ static void keepers(struct exposition *e, const struct view *view, int what)
 	}
 }
 
+static void outbox_rows(struct exposition *e, const struct view *view, int unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < view->consumer_count; i++) {
+		const struct consumer *c = &view->consumers[i];
+		exposition_sample(e, (const struct label[]){ CONSUMER(c) }, 1, counter_get(&c->counters.outbox_rows));
+	}
+}
+
 static void plugin_info(struct exposition *e, const struct view *view, int unused)
 {
 	(void)unused;
@@ -274,6 +284,21 @@ static const struct {
 	{ "effectd_retention_last_success_timestamp_seconds", METRIC_GAUGE,
 	  "When retention last went through without a failure; 0: not yet.", keepers, LAST_SUCCESS },
 	{ "effectd_retention_failures", METRIC_GAUGE, "Passes of retention that failed in a row.", keepers, FAILURES },
+	{ "effectd_outbox_rows_total", METRIC_COUNTER, "Outbox rows that committed with their effect.", outbox_rows,
+	  0 },
+	{ "effectd_outbox_pending", METRIC_GAUGE, "Outbox rows that wait for their call, as last counted.",
+	  outbox_gauges, OUTBOX_PENDING },
+	{ "effectd_outbox_dead", METRIC_GAUGE, "Outbox rows that wait for a person, as last counted.", outbox_gauges,
+	  OUTBOX_DEAD },
+	{ "effectd_outbox_oldest_timestamp_seconds", METRIC_GAUGE,
+	  "When the oldest pending outbox row was written; 0: there is none.", outbox_gauges, OUTBOX_OLDEST },
+	{ "effectd_outbox_calls_total", METRIC_COUNTER, "Calls to targets, by what became of the row.", outbox_calls,
+	  0 },
+	{ "effectd_outbox_call_seconds", METRIC_HISTOGRAM, "Time of a call, until its answer or its end.",
+	  outbox_seconds, 0 },
+	{ "effectd_outbox_under_way", METRIC_GAUGE, "Calls under way.", outbox_under_way, 0 },
+	{ "effectd_outbox_lease_lost_total", METRIC_COUNTER,
+	  "Calls whose row another relay had taken before they could be marked.", outbox_gauges, OUTBOX_FENCED },
 	{ "effectd_plugin_info", METRIC_INFO, "Which plugin each consumer runs.", plugin_info, 0 },
 	{ "effectd_build_info", METRIC_INFO, "Which effectd this is.", build_info, 0 },
 };

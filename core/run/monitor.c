@@ -5,6 +5,7 @@
 #include "http/server.h"
 #include "run/health.h"
 #include "run/metrics.h"
+#include "run/outbox_metrics.h"
 #include "run/watch.h"
 #include "run/worker.h"
 #include <inttypes.h>
@@ -50,6 +51,7 @@ static void answer_ready(void *arg, const char *accept, struct http_reply *reply
 		buffer_puts(&reply->body, "ready\n");
 	else
 		reply->status = 503;
+	outbox_notes(&m->view, &reply->body);
 }
 
 static const struct http_route routes[] = {
@@ -92,6 +94,7 @@ enum status monitor_create(struct monitor **ret, const struct view *view, struct
 	m->view.consumer_count = view->consumer_count;
 	m->view.keepers = view->keepers;
 	m->view.keeper_count = view->keeper_count;
+	m->view.relays = view->relays;
 	m->view.stop = view->stop;
 	const enum status st = start(m, err);
 	if (st != ST_OK) {

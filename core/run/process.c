@@ -133,6 +133,7 @@ static enum status start(struct process *p, const struct process_options *option
 		.consumer_count = p->consumer_count,
 		.keepers = p->keepers,
 		.keeper_count = p->keeper_count,
+		.relays = &p->context.relays,
 		.stop = &p->context.stop,
 	};
 	if (st == ST_OK)

@@ -40,6 +40,7 @@ struct vitals {
 struct config;
 struct consumer;
 struct keeper;
+struct relays;
 struct stop_order;
 
 /* The whole process as it is looked at. */
@@ -49,6 +50,7 @@ struct view {
 	size_t consumer_count;
 	struct keeper *const *keepers;
 	size_t keeper_count;
+	const struct relays *relays;
 	const struct stop_order *stop;
 	_Atomic int64_t looked_ms; /* when the main thread's watch last looked, on clock_mono_ms() */
 };

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from lib.monitor import Monitor
 from lib.outbox import Outbox
 from lib.provider import OK, Answer, Provider
 from lib.wait import wait_until
@@ -370,3 +371,28 @@ def test_calls_a_second_are_limited(outbox):
     with Provider() as provider, outbox.http(provider, target={"max_per_second": 20}):
         outbox.wait(sent=60)
     assert provider.calls[-1].at - provider.calls[0].at >= 2.5  # 60 calls, two of them at once
+
+
+def test_metrics_and_readiness_show_what_waits_and_what_is_dead(outbox):
+    outbox.add(1, 3)
+    outbox.add(4, 5, kind="other")
+    outbox.db.execute("UPDATE effectd.outbox SET next_attempt_at = now() + interval '1 h' WHERE id IN "
+                      "(SELECT max(id) FROM effectd.outbox)")
+    monitor = Monitor()
+    with Provider(lambda call: Answer(404 if call.body["n"] == 2 else 200)) as provider, \
+            outbox.http(provider, kinds=("call", "other"), effectd={"http_listen": monitor.listen}):
+        outbox.wait(sent=3, dead=1, pending=1)
+        wait_until(lambda: monitor.metrics().value("effectd_outbox_dead", relay="main", kind="call") == 1, 15,
+                   "the dead row to be counted")
+        metrics, ready = monitor.metrics(), monitor.get("/readyz")
+    of = {kind: {"relay": "main", "kind": kind} for kind in ("call", "other")}
+    oldest = outbox.db.value("SELECT extract(epoch FROM created_at)::int8 FROM effectd.outbox WHERE status = 'pending'")
+    for kind, pending, oldest_s in (("call", 0, 0), ("other", 1, oldest)):
+        assert metrics.value("effectd_outbox_pending", **of[kind]) == pending
+        assert metrics.value("effectd_outbox_oldest_timestamp_seconds", **of[kind]) == oldest_s
+    calls = {(kind, outcome): metrics.value("effectd_outbox_calls_total", outcome=outcome, **of[kind])
+             for kind in of for outcome in ("sent", "retried", "dead")}
+    assert {what: n for what, n in calls.items() if n} == {("call", "sent"): 2, ("call", "dead"): 1, ("other", "sent"): 1}
+    assert metrics.value("effectd_outbox_call_seconds_count", **of["call"]) == 3
+    assert metrics.value("effectd_outbox_under_way", relay="main", target="there") == 0
+    assert ready.status == 200 and "1 dead outbox rows of kind call" in ready.body

@@ -42,7 +42,7 @@ class Monitor:
         except OSError:
             return None
         assert answer.status in (200, 503), answer
-        lines = answer.body.splitlines()
+        lines = [line for line in answer.body.splitlines() if not line.startswith("note: ")]
         assert (answer.status == 200) == (lines == ["ready"]), answer
         return set() if answer.status == 200 else {line.partition(":")[0] for line in lines}
 
