@@ -60,6 +60,13 @@ struct worker {
 	int64_t held_since_ms; /* PostgreSQL is away while it consumes: what came is held since; 0: it is not */
 };
 
+/* With a single active consumer the broker lets the next one begin when this one cancels, while messages before are
+ * still in hand here. The end of the channel gives them back and lets the next one begin in one step. */
+static inline bool worker_keeps_order(const struct worker *w)
+{
+	return w->consumer->config->order == ORDER_QUEUE;
+}
+
 /* wait.c: the one place where the thread waits. */
 enum stop worker_ordered(const struct worker *w);
 bool worker_must_end(const struct worker *w); /* nothing is waited for any longer */

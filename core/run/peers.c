@@ -122,16 +122,19 @@ static enum status consume(struct worker *w, struct error *err)
 	return st;
 }
 
-/* Probation is over: what the broker sent until now is applied, then a new channel gets the full prefetch. */
+/* Probation is over: what the broker sent until now is applied, then a new channel gets the full prefetch. Where order
+ * counts nothing is cancelled, see worker_keeps_order(): the one delivery goes back with the channel. */
 static enum status leave_probation(struct worker *w, struct error *err)
 {
-	if (!w->cancelled) {
+	const bool ordered = worker_keeps_order(w);
+	if (!w->cancelled && !ordered) {
 		w->cancelled = true;
 		const enum status st = amqp_session_cancel(w->amqp, err);
 		if (st != ST_OK)
 			return st;
 	}
-	if (!amqp_session_cancelled(w->amqp) || amqp_session_peek(w->amqp) || exact_held(w->exact) > 0)
+	const bool rest = !ordered && (!amqp_session_cancelled(w->amqp) || amqp_session_peek(w->amqp));
+	if (rest || exact_held(w->exact) > 0)
 		return ST_OK; /* not yet */
 	enum status st = queue_source_attach(w->queue, NULL, err);
 	if (st == ST_OK)

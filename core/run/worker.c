@@ -117,13 +117,16 @@ static void turn(struct worker *w)
 	}
 }
 
-/* Draining: the broker stops sending; what it sent already is applied while there is time, what is in hand always. */
+/* Draining: the broker stops sending; what it sent already is applied while there is time, what is in hand always.
+ * Where order counts, what is not in hand goes back. */
 static bool drained(struct worker *w)
 {
 	if (!w->amqp || w->broker_lost || !w->pg || exact_session_lost(w->exact))
 		return true;
 	struct error err = { 0 };
-	if (!w->cancelled) {
+	if (worker_keeps_order(w) && exact_held(w->exact) == 0)
+		return true;
+	if (!w->cancelled && !worker_keeps_order(w)) {
 		w->cancelled = true;
 		if (amqp_session_cancel(w->amqp, &err) != ST_OK)
 			return true;

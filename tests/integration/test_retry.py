@@ -260,6 +260,23 @@ def test_arrival_order_is_kept_whatever_is_retried_and_killed(stage):
     assert stage.parked() == []
 
 
+def test_a_drain_hands_the_queue_over_in_order(stage):
+    """What the draining process was sent and did not begin comes back before what was never sent."""
+    names = [f"k{n:03}" for n in range(300)]
+    settings = {"batch_max": 5, "prefetch": 200}
+    first = ordered(stage, "first", **settings).start()
+    stage.ready(first)
+    with ordered(stage, "second", **settings) as second:
+        second.wait_log(r"event=consuming\b")
+        stage.send(*[script(name, sleep_ms=4) for name in names])
+        wait_until(lambda: len(stage.order()) >= 20, 30, "some effects")
+        first.stop()
+        stage.vhost.wait_empty(QUEUE)
+    assert stage.order() == names
+    stage.assert_once(names)
+    assert counted(first)["applied"] > 0 and counted(second)["applied"] > 0
+
+
 def test_a_message_without_attempts_left_is_parked_and_lets_the_next_go_on(stage):
     with ordered(stage, max_attempts=3) as daemon:
         stage.ready(daemon)

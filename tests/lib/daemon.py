@@ -24,6 +24,28 @@ def effectd(*args, stdin=None, env=None, timeout=60):
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def keep_up(daemons, until, timeout=60, meanwhile=None):
+    """Start daemons again as often as they end, as a service manager does, until until() is true.
+
+    meanwhile is called between an end and the next start. Returns the exit codes that they ended with.
+    """
+    codes = []
+
+    def look():
+        for one in daemons:
+            if not one.alive():
+                codes.append(one.wait_exit())
+                if meanwhile:
+                    meanwhile()
+                mark = one.mark()
+                one.start()
+                one.wait_log(r"event=starting\b", since=mark)  # from here on it takes signals
+        return until()
+    wait_until(look, timeout, "what a service manager keeps it up for",
+               explain=lambda: f"it ended with {codes}; " + "\n".join(one.log_tail() for one in daemons))
+    return codes
+
+
 class Effectd:
     """One `effectd run`, used as a context manager: it is stopped at the end, and must then exit 0."""
 

@@ -9,8 +9,10 @@
  *	"verdict"     what apply() answers: ok, ignore, retry, reject, broken, and nonsense, which does not exist
  *	"say"         the sentence behind the verdict
  *	"sleep_ms"    apply() takes that long
- *	"die"         apply() ends the process: kill, exit, segv
- *	"die_once"    the same, while the file of that name can be removed
+ *	"die"         apply() ends the process: kill, segv, abort, exit, exit0; or hangs: loop
+ *	"key_die"     the same in key()
+ *	"die_once"    kill, while the file of that name can be removed
+ *	"die_while"   kill, while there is a file of that name
  *	"early"       the statements are queued before the verdict is given, whatever it is
  *
  * Arguments are texts and whole numbers, as the statement wants them. ["see", header...] writes down the properties and
@@ -106,9 +108,29 @@ static struct effectd_str key_of(const struct effectd_message *msg)
 	return key;
 }
 
+static void die(struct effectd_str how)
+{
+	if (effectd_str_equals(how, "kill"))
+		kill(getpid(), SIGKILL);
+	if (effectd_str_equals(how, "exit"))
+		exit(3);
+	if (effectd_str_equals(how, "exit0"))
+		exit(0);
+	if (effectd_str_equals(how, "segv"))
+		raise(SIGSEGV);
+	if (effectd_str_equals(how, "abort"))
+		abort();
+	if (effectd_str_equals(how, "loop"))
+		for (volatile bool forever = true; forever;)
+			;
+}
+
 static effectd_verdict scripted_key(struct effectd_call *call, const struct effectd_message *msg,
 				    struct effectd_key *key)
 {
+	struct effectd_str how;
+	if (effectd_json_text(msg, "key_die", &how))
+		die(how);
 	const effectd_verdict verdict = verdict_of(call, msg, "key_verdict");
 	if (verdict != EFFECTD_OK)
 		return verdict;
@@ -205,16 +227,6 @@ static effectd_verdict step(struct effectd_call *call, const struct effectd_mess
 	return effectd_broken(call, "the script has no statement %.*s", (int)name.len, name.data ? name.data : "");
 }
 
-static void die(struct effectd_str how)
-{
-	if (effectd_str_equals(how, "kill"))
-		kill(getpid(), SIGKILL);
-	if (effectd_str_equals(how, "exit"))
-		exit(3);
-	if (effectd_str_equals(how, "segv"))
-		raise(SIGSEGV);
-}
-
 /* What happens besides statements. */
 static void happen(const struct effectd_message *msg)
 {
@@ -227,10 +239,15 @@ static void happen(const struct effectd_message *msg)
 	}
 	if (effectd_json_text(msg, "die", &text))
 		die(text);
+	char path[512];
 	if (effectd_json_text(msg, "die_once", &text)) {
-		char path[512];
 		snprintf(path, sizeof(path), "%.*s", (int)text.len, text.data);
 		if (unlink(path) == 0)
+			kill(getpid(), SIGKILL);
+	}
+	if (effectd_json_text(msg, "die_while", &text)) {
+		snprintf(path, sizeof(path), "%.*s", (int)text.len, text.data);
+		if (access(path, F_OK) == 0)
 			kill(getpid(), SIGKILL);
 	}
 }
