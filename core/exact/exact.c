@@ -117,7 +117,6 @@ int64_t exact_wake_ms(const struct exact *x)
  * final. It is known by its transaction; behind a pooler the process id that we were told is not the server's. */
 static enum status end_old_backend(struct exact *x, struct pg_session *s, struct error *err)
 {
-	/* By its transaction: behind a pooler its process id is not the one that we were told. */
 	static const char sql[] = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
 				  " WHERE backend_xid = $1::xid8::xid";
 	char xid[24];

@@ -1,19 +1,17 @@
 """The AMQP session against a real broker, driven by amqp_driver.c; pika is the other side."""
-import contextlib
 import json
 import os
 import re
 import signal
 import socket
-import struct
 import subprocess
-import threading
 import time
 
 import pika
 import pytest
 
 from lib import build
+from lib.proxy import Proxy
 from lib.wait import wait_until
 
 DRIVER = os.path.join(build.FOLDER, "tests", "integration", "amqp_driver")
@@ -75,59 +73,6 @@ class Driver:
         finally:
             self.process.kill()
             self.process.stdout.close()
-
-
-class Proxy:
-    """A TCP proxy for one connection at a time, whose way from the broker can be made thin, cut off, or broken."""
-
-    def __init__(self, port):
-        self.piece, self.left = 65536, None  # bytes at a time, and until it passes no more
-        self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._sockets = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.reset()
-        self._listener.close()
-
-    def reset(self):
-        """RST on both sides."""
-        for sock in self._sockets:
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                sock.shutdown(socket.SHUT_RD)  # wakes the thread that reads
-            sock.close()
-        self._sockets = []
-
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                broker = socket.create_connection(("127.0.0.1", self._target))
-                for sock in (client, broker):
-                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._sockets += [client, broker]
-                threading.Thread(target=self._copy, args=(client, broker, False), daemon=True).start()
-                threading.Thread(target=self._copy, args=(broker, client, True), daemon=True).start()
-
-    def _copy(self, source, target, from_broker):
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                at = 0
-                while at < len(data):
-                    piece = data[at:at + (self.piece if from_broker else len(data))]
-                    if from_broker and self.left is not None:
-                        piece = piece[:self.left]
-                        self.left -= len(piece)
-                        if not piece:
-                            return
-                    target.sendall(piece)
-                    at += len(piece)
 
 
 def ok(answer):
@@ -245,20 +190,20 @@ def test_reading_pauses_at_the_buffer_limit_and_goes_on(driver, vhost, queue):
 def test_a_connection_that_breaks_while_reading_pauses_is_noticed(driver, rabbit, vhost, queue):
     """And found by poll(), not by spinning on it."""
     publish(vhost, *[os.urandom(100_000) for _ in range(20)])
-    with Proxy(rabbit.port) as proxy:
-        assert ok(driver.open(vhost.url.replace(str(rabbit.port), str(proxy.port)), heartbeat=60))
+    with Proxy("amqp", rabbit.port) as proxy:
+        assert ok(driver.open(proxy.url(vhost), heartbeat=60))
         assert ok(driver.consume(queue, 20, 200_000))
         assert ok(driver.idle(0.5))
         assert not driver.command("state")["reading"]
-        proxy.reset()
+        proxy.cut()
         assert driver.idle(5)["status"] == "unavailable"
 
 
 def test_a_line_that_drips_and_stops_within_a_frame_loses_nothing(driver, rabbit, vhost, queue):
     bodies = [os.urandom(size) for size in (0, 5, 700, 1, 300)]
     publish(vhost, *bodies)
-    with Proxy(rabbit.port) as proxy:
-        assert ok(driver.open(vhost.url.replace(str(rabbit.port), str(proxy.port))))
+    with Proxy("amqp", rabbit.port) as proxy:
+        assert ok(driver.open(proxy.url(vhost)))
         proxy.piece = 1
         assert ok(driver.consume(queue))
         got = []
@@ -274,7 +219,7 @@ def test_a_line_that_drips_and_stops_within_a_frame_loses_nothing(driver, rabbit
         proxy.left = 500
         assert ok(driver.consume(queue))
         assert not driver.take(1, 0.5)["deliveries"]
-        proxy.reset()
+        proxy.cut()
         assert driver.idle(5)["status"] == "unavailable"
         driver.command("destroy")
     assert ok(driver.open(vhost.url))
