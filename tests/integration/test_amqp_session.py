@@ -171,9 +171,9 @@ def test_headers_that_fill_a_frame_survive_a_redelivery(session, vhost, queue):
 
 def test_reading_pauses_at_the_buffer_limit_and_goes_on(driver, vhost, queue):
     """While it pauses the session still sends heartbeats: it lives longer than the broker's patience."""
-    assert ok(driver.open(vhost.url, heartbeat=1))
     bodies = [os.urandom(100_000) for _ in range(200)]
     publish(vhost, *bodies)
+    assert ok(driver.open(vhost.url, heartbeat=1))
     assert ok(driver.consume(queue, 200, 1_000_000))
     assert ok(driver.idle(5))
     state = driver.command("state")
