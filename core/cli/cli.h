@@ -81,6 +81,7 @@ int cmd_config(struct cli *cli, int argc, char **argv);
 int cmd_explain(struct cli *cli, int argc, char **argv);
 int cmd_feed(struct cli *cli, int argc, char **argv);
 int cmd_migrate(struct cli *cli, int argc, char **argv);
+int cmd_outbox(struct cli *cli, int argc, char **argv);
 int cmd_parked(struct cli *cli, int argc, char **argv);
 int cmd_plugin(struct cli *cli, int argc, char **argv);
 int cmd_retention(struct cli *cli, int argc, char **argv);

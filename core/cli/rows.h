@@ -10,6 +10,8 @@
 /* What can be chosen by. */
 struct rows_table {
 	const char *row;                 /* what messages call one row */
+	const char *nothing;             /* the sentence for no row at all */
+	const char *done;                /* what became of a row that went away as it should */
 	const char *const *status_words; /* of --status; ends with NULL */
 	const char *kind_option;         /* the option that compares the table's own column, "reason" */
 	const char *const *kind_words;   /* its words, ends with NULL; NULL: any */

@@ -58,6 +58,15 @@ static const struct cli_option parked_options[] = {
 	{ NULL, NULL, NULL },
 };
 
+static const struct cli_option outbox_options[] = {
+	ROWS_OPTIONS,
+	{ "kind", "KIND", "only rows of this kind" },
+	{ "all", NULL, "retry, drop: every row" },
+	{ "dry-run", NULL, "retry, drop: only say what would become of each row" },
+	{ "yes", NULL, "drop: do not ask" },
+	{ NULL, NULL, NULL },
+};
+
 const struct verb verbs[] = {
 	{
 		.name = "run",
@@ -101,6 +110,20 @@ const struct verb verbs[] = {
 			"Exit code 1: an id is not there, or a row was left because it is older than the window.\n",
 		.options = parked_options,
 		.run = cmd_parked,
+	},
+	{
+		.name = "outbox",
+		.arguments = "list | show ID | retry | drop [ID]...",
+		.help = "effects outside the database: what waits, what failed; try again, drop",
+		.examples = "  effectd outbox list --status dead       what no relay could deliver, with the answers\n"
+			    "  effectd outbox show 17                  one row with its payload\n"
+			    "  effectd outbox retry --kind send_receipt --status dead\n"
+			    "                                          a relay calls them again, with the same keys\n"
+			    "  effectd outbox drop 17 18 --yes\n"
+			    "\n"
+			    "A row that is sent is never called again. Exit code 1: an id is not there.\n",
+		.options = outbox_options,
+		.run = cmd_outbox,
 	},
 	{
 		.name = "retention",

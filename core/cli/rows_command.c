@@ -1,0 +1,163 @@
+#include "cli/rows_command.h"
+#include "base/text.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum status walk(void *arg, struct pg_session *s, const struct rows_place *at, struct error *err)
+{
+	struct rows_work *w = arg;
+	w->at = at;
+	const char *own[] = { at->database, w->own };
+	return rows_walk(s, w->sql, w->choice, own, w->own ? 2 : 1, w->each, w, err);
+}
+
+int rows_work_run(struct rows_work *w)
+{
+	w->list.cli = w->cli;
+	const int walked = rows_on_databases(w->cli, w->table, w->choice, walk, w);
+	if (w->quiet || (walked != EXIT_FINE && w->list.count == 0)) {
+		buffer_finish(&w->list.line);
+		return walked;
+	}
+	const int printed = rows_list_end(&w->list);
+	return walked != EXIT_FINE ? walked : printed;
+}
+
+static struct str str_of(const char *s)
+{
+	return (struct str){ s, strlen(s) };
+}
+
+static void print_heading(struct rows_work *w, const struct rows_column *columns)
+{
+	if (!w->at->only)
+		rows_list_cell(&w->list, 12, STR("DATABASE"));
+	rows_list_cell(&w->list, 8, STR("ID"));
+	for (const struct rows_column *c = columns;; c++) {
+		rows_list_cell(&w->list, c->width, str_of(c->name));
+		if (c->width == 0)
+			break;
+	}
+	rows_list_end_line(&w->list);
+}
+
+static void print_id(struct rows_work *w, const struct pg_result *r, int row)
+{
+	char id[24];
+	const int len = snprintf(id, sizeof(id), "%lld", (long long)pg_value_int8(r, row, ROWS_ID));
+	if (!w->at->only)
+		rows_list_cell(&w->list, 12, str_of(w->at->database));
+	rows_list_cell(&w->list, 8, (struct str){ id, (size_t)len });
+}
+
+void rows_work_print(struct rows_work *w, const struct pg_result *r, int row, int json,
+		     const struct rows_column *columns)
+{
+	if (w->cli->json) {
+		rows_list_json(&w->list, rows_text(r, row, json));
+		return;
+	}
+	if (w->rows == 1)
+		print_heading(w, columns);
+	print_id(w, r, row);
+	for (const struct rows_column *c = columns;; c++) {
+		rows_list_cell(&w->list, c->width, rows_text(r, row, c->at));
+		if (c->width == 0)
+			break;
+	}
+	rows_list_end_line(&w->list);
+}
+
+void rows_work_count(struct rows_work *w, struct str action)
+{
+	for (size_t i = 0; i < ROWS_ACTIONS_MAX && w->action_words[i]; i++)
+		w->actions[i] += strlen(w->action_words[i]) == action.len &&
+				 memcmp(w->action_words[i], action.data, action.len) == 0;
+}
+
+int rows_work_tell_missing(const struct rows_work *w)
+{
+	const size_t ids = w->choice->id_count;
+	if (ids > w->rows)
+		cli_message(w->cli, "%zu of %zu ids are not there: %s, dropped, or left out by the other options",
+			    ids - w->rows, ids, w->table->done);
+	else if (w->rows == 0)
+		cli_message(w->cli, rows_choice_is_everything(w->choice) ? w->table->nothing : "no %s is like that",
+			    w->table->row);
+	return ids > w->rows ? EXIT_FAILED : EXIT_FINE;
+}
+
+int rows_confirm_drop(struct rows_work *look, bool *ret)
+{
+	char answer[16] = "";
+	*ret = false;
+	if (!isatty(STDIN_FILENO))
+		return cli_usage_error(look->cli, "drop destroys %ss: say --yes, or look first with --dry-run",
+				       look->table->row);
+	look->quiet = true;
+	const int rc = rows_work_run(look);
+	if (rc != EXIT_FINE)
+		return rc;
+	if (look->rows == 0)
+		return rows_work_tell_missing(look);
+	fprintf(stderr, "%zu %ss will be gone for good. Drop them? [yes/no] ", look->rows, look->table->row);
+	*ret = fgets(answer, sizeof(answer), stdin) && strcmp(answer, "yes\n") == 0;
+	if (!*ret)
+		cli_message(look->cli, "nothing was dropped");
+	return *ret ? EXIT_FINE : EXIT_FAILED;
+}
+
+/* ---- the command ---- */
+
+static bool takes(const struct rows_action *action, const char *option)
+{
+	for (size_t i = 0; i < ARRAY_LEN(action->options) && action->options[i]; i++)
+		if (strcmp(action->options[i], option) == 0)
+			return true;
+	return false;
+}
+
+/* An option of another action would be ignored in silence. */
+static const char *misplaced_option(const struct cli *cli, const struct rows_action *action,
+				    const struct rows_action *actions, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < ARRAY_LEN(actions[i].options) && actions[i].options[j]; j++)
+			if (cli_option_given(cli, actions[i].options[j]) && !takes(action, actions[i].options[j]))
+				return actions[i].options[j];
+	return NULL;
+}
+
+static int run(struct cli *cli, const struct rows_action *action, const char *misplaced, const struct rows_table *table,
+	       const struct rows_choice *choice)
+{
+	const bool everything = rows_choice_is_everything(choice), all = cli_option_given(cli, "all");
+	if (misplaced)
+		return cli_usage_error(cli, "--%s does not go with %s", misplaced, action->name);
+	if (action->changes && everything && !all)
+		return cli_usage_error(cli, "%s what? Ids, --consumer, --%s, ..., or --all", action->name,
+				       table->kind_option);
+	if (all && !everything)
+		return cli_usage_error(cli, "--all goes with nothing that chooses");
+	return action->run(cli, choice);
+}
+
+int rows_command(struct cli *cli, int argc, char **argv, const struct rows_table *table,
+		 const struct rows_action *actions, size_t count)
+{
+	if (argc == 0)
+		return cli_usage_error(cli, "list, show, retry or drop?");
+	const struct rows_action *action = NULL;
+	for (size_t i = 0; i < count && !action; i++)
+		if (strcmp(argv[0], actions[i].name) == 0)
+			action = &actions[i];
+	if (!action)
+		return cli_usage_error(cli, "it cannot %s: list, show, retry or drop", argv[0]);
+	struct rows_choice choice;
+	int rc = rows_choose(cli, table, argc - 1, argv + 1, &choice);
+	if (rc == EXIT_FINE)
+		rc = run(cli, action, misplaced_option(cli, action, actions, count), table, &choice);
+	rows_choice_finish(&choice);
+	return rc;
+}
