@@ -69,6 +69,11 @@ int cli_exit_code(const struct error *err);
 /* Reads the configuration; problems go to stderr with their number, and the answer is EXIT_CONFIGURATION. */
 int cli_load_config(const struct cli *cli, struct config **ret) MUST_USE;
 
+/* The consumer of --consumer NAME with its plugin loaded; what is wrong with it goes to stderr. */
+struct consumer;
+int cli_load_consumer(const struct cli *cli, const struct config *config, struct consumer **ret) MUST_USE;
+void cli_consumer_destroy(struct consumer **c); /* for CLEANUP */
+
 /* Writes data to stdout and frees it; EXIT_FAILED with a message when it cannot be written. */
 int cli_print(const struct cli *cli, struct buffer *data);
 
@@ -86,6 +91,7 @@ int cmd_parked(struct cli *cli, int argc, char **argv);
 int cmd_plugin(struct cli *cli, int argc, char **argv);
 int cmd_retention(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
+int cmd_try(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);
 
 #endif

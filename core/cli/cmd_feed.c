@@ -168,18 +168,13 @@ static int choose_workers(const struct cli *cli, const struct config_consumer *c
 
 static int feed_consumer(const struct cli *cli, const struct config *config, const char *file)
 {
-	const char *name = cli_option_value(cli, "consumer", 0), *rejects = cli_option_value(cli, "rejects", 0);
-	const struct config_consumer *section = config_find_consumer(config, name);
-	if (!section) {
-		cli_message(cli, "there is no section [consumer:%s] in %s", name, cli->config_file);
-		return EXIT_CONFIGURATION;
-	}
+	CLEANUP(cli_consumer_destroy) struct consumer *consumer = NULL;
+	int rc = cli_load_consumer(cli, config, &consumer);
+	if (rc != EXIT_FINE)
+		return rc;
 	char rejects_file[96];
-	snprintf(rejects_file, sizeof(rejects_file), "%s.rejects.jsonl", name);
-	AUTOFREE struct consumer *consumer = calloc(1, sizeof(*consumer));
-	struct error err = { 0 };
-	if (!consumer)
-		return cli_failure(cli, (error_oom(&err), &err));
+	const char *rejects = cli_option_value(cli, "rejects", 0);
+	snprintf(rejects_file, sizeof(rejects_file), "%s.rejects.jsonl", consumer->config->name);
 	struct feed_params params = {
 		.process = &config->process,
 		.consumer = consumer,
@@ -188,17 +183,8 @@ static int feed_consumer(const struct cli *cli, const struct config *config, con
 		.envelope = cli_option_given(cli, "envelope"),
 		.beyond_window = cli_option_given(cli, "beyond-window"),
 	};
-	int rc = choose_workers(cli, section, &params.workers);
-	if (rc != EXIT_FINE)
-		return rc;
-	if (consumer_init(consumer, section, &err) != ST_OK)
-		rc = cli_failure(cli, &err);
-	else if (consumer_load(consumer, config->process.plugin_dir, config_report_stderr, NULL) > 0)
-		rc = EXIT_CONFIGURATION;
-	else
-		rc = feed(cli, &params);
-	consumer_finish(consumer);
-	return rc;
+	rc = choose_workers(cli, consumer->config, &params.workers);
+	return rc == EXIT_FINE ? feed(cli, &params) : rc;
 }
 
 int cmd_feed(struct cli *cli, int argc, char **argv)

@@ -1,5 +1,6 @@
-/* The configuration as every command but `check` reads it. */
+/* The configuration, and a consumer of it, as every command but `check` reads them. */
 #include "cli/cli.h"
+#include "run/consumer.h"
 
 struct counted {
 	size_t problems;
@@ -20,4 +21,32 @@ int cli_load_config(const struct cli *cli, struct config **ret)
 	cli_message(cli, "%zu %s in the configuration", counted.problems,
 		    counted.problems == 1 ? "problem" : "problems");
 	return st == ST_INVALID ? EXIT_CONFIGURATION : EXIT_INTERNAL;
+}
+
+int cli_load_consumer(const struct cli *cli, const struct config *config, struct consumer **ret)
+{
+	const char *name = cli_option_value(cli, "consumer", 0);
+	const struct config_consumer *section = config_find_consumer(config, name);
+	if (!section) {
+		cli_message(cli, "there is no section [consumer:%s] in %s", name, cli->config_file);
+		return EXIT_CONFIGURATION;
+	}
+	struct error err = { 0 };
+	struct consumer *c = calloc(1, sizeof(*c));
+	enum status st = c ? consumer_init(c, section, &err) : error_oom(&err);
+	int rc = st == ST_OK ? EXIT_FINE : cli_failure(cli, &err);
+	if (st == ST_OK && consumer_load(c, config->process.plugin_dir, config_report_stderr, NULL) > 0)
+		rc = EXIT_CONFIGURATION;
+	if (rc == EXIT_FINE)
+		*ret = c;
+	else
+		cli_consumer_destroy(&c);
+	return rc;
+}
+
+void cli_consumer_destroy(struct consumer **c)
+{
+	if (*c)
+		consumer_finish(*c);
+	free(*c);
 }

@@ -27,6 +27,16 @@ static const struct cli_option explain_options[] = {
 	{ NULL, NULL, NULL },
 };
 
+static const struct cli_option try_options[] = {
+	{ "consumer", "NAME", "whose plugin applies the messages" },
+	{ "envelope", NULL, "a line is an object with body, routing_key, headers, message_id, timestamp, ..." },
+	{ "ignore-claim", NULL, "apply although the key may be claimed" },
+	{ "twice", NULL, "each message a second time behind itself: nothing may be applied then" },
+	{ "golden", "FILE", "compare what happens with this file of JSON lines; exit code 1: it differs" },
+	{ "write-golden", "FILE", "write that file" },
+	{ NULL, NULL, NULL },
+};
+
 static const struct cli_option feed_options[] = {
 	{ "consumer", "NAME", "whose plugin applies the lines" },
 	{ "envelope", NULL, "a line is an object with body, routing_key, headers, message_id, timestamp, ..." },
@@ -179,6 +189,22 @@ const struct verb verbs[] = {
 			"line number and reason, and the exit code is 1. The daemon may run meanwhile.\n",
 		.options = feed_options,
 		.run = cmd_feed,
+	},
+	{
+		.name = "try",
+		.arguments = "[FILE]",
+		.help = "a dry run: what would a message do? Always rolled back",
+		.examples =
+			"  effectd try --consumer loyalty order.jsonl      key, claim, statements, rows, outcome\n"
+			"  jq -c . order.json | effectd try --consumer loyalty\n"
+			"  effectd try --consumer loyalty --twice --golden golden.jsonl samples.jsonl   a plugin's "
+			"test\n"
+			"\n"
+			"A line is a JSON body. Each one sees the tables as they are, in a transaction of its own; it\n"
+			"waits a second at most for locks. Only sequences advance. Exit code 1: one would be parked,\n"
+			"held back, or stop the consumer.\n",
+		.options = try_options,
+		.run = cmd_try,
 	},
 	{
 		.name = "check",

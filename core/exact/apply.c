@@ -66,6 +66,8 @@ static enum status send_ops(struct exact *x, struct item *item, const struct plu
 		}
 		if (st == ST_OK)
 			st = owe(x, owed, err);
+		if (item)
+			TELL(x, queued, item->d, op);
 	}
 	return st;
 }
@@ -151,6 +153,8 @@ static enum run read_flight(struct exact *x, size_t n, size_t messages, struct e
 			continue;
 		if (x->owed[i].by == OWED_PARK && result.kind == PG_ROWS && result.rows > 0)
 			x->xid = (uint64_t)pg_value_int8(&result, 0, 0);
+		if (x->owed[i].by == OWED_PLUGIN && x->owed[i].item)
+			TELL(x, answered, x->owed[i].item->d, result.affected, result.kind == PG_ERROR ? err : NULL);
 		enum run this = decided_against(&x->owed[i]) ? RUN_AGAIN
 				: result.kind == PG_ERROR    ? failed(x, n, &x->owed[i], err)
 							     : judge(x, n, &x->owed[i], &result, messages);
@@ -215,6 +219,7 @@ static enum run apply_one(struct exact *x, size_t n, struct item *item, struct e
 	struct plugin_call call;
 	plugin_call_init(&call, x->instance, &x->arena);
 	const effectd_verdict verdict = plugin_call_apply(&call, &item->d->message);
+	TELL(x, judged, item->d, verdict, call.text);
 	if (verdict == EFFECTD_BROKEN)
 		return broken(&call, err);
 	if (verdict != EFFECTD_OK)
@@ -296,7 +301,7 @@ enum run apply_set(struct exact *x, size_t n, struct error *err)
 	x->owed_count = 0;
 	enum run run = RUN_COMMITTED;
 	qsort(x->order, won, sizeof(struct item *), x->params.in_order ? by_arrival : by_lock_order);
-	const bool together = won > 1 && x->instance->plugin->descriptor.apply_batch;
+	const bool together = won > 1 && x->instance->plugin->descriptor.apply_batch && !x->params.observer;
 	const int64_t start_us = won > 0 ? clock_mono_us() : 0;
 	if (together) {
 		run = apply_together(x, won, err);

@@ -147,9 +147,14 @@ static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct err
 		error_set(err, ST_REFUSED, "a message before this one is parked");
 		return RUN_DEAD;
 	}
-	for (size_t i = 0; i < n && claiming > 0; i++)
-		if (x->set[i]->claims && !x->set[i]->won)
-			x->set[i]->outcome = OUTCOME_DUPLICATE;
+	for (size_t i = 0; i < n && claiming > 0; i++) {
+		struct item *item = x->set[i];
+		if (!item->claims)
+			continue;
+		TELL(x, claimed, item->d, item->won);
+		if (!item->won)
+			item->outcome = OUTCOME_DUPLICATE;
+	}
 	return FAULT_POINT("after_claim") ? injected(x, "after_claim", err) : RUN_COMMITTED;
 }
 
@@ -226,6 +231,9 @@ static enum run commit_set(struct exact *x, size_t n, struct error *err)
 static enum run run_set(struct exact *x, size_t n, struct error *err)
 {
 	const size_t claiming = prepare_set(x, n);
+	for (size_t i = 0; i < n; i++)
+		if (!x->set[i]->parks)
+			TELL(x, begun, x->set[i]->d, x->set[i]->key, x->set[i]->event_ms, x->set[i]->lock_order);
 	enum run run = begin_set(x, n, claiming, err);
 	if (run == RUN_COMMITTED)
 		run = apply_set(x, n, err);
@@ -252,6 +260,7 @@ static void settle(struct exact *x, struct item *item, enum outcome outcome)
 			 LOG_STR("detail", item->why.detail));
 	x->applied |= outcome == OUTCOME_APPLIED;
 	counter_add(&x->params.counters->outcomes[outcome], 1);
+	TELL(x, settled, item->d, outcome, item->parks ? &item->why : NULL);
 	message_release(&item->d->message);
 	x->source->ops->settle(x->source, item->d, outcome);
 	item->d = NULL;

@@ -349,6 +349,7 @@ static enum exact_result make_items(struct exact *x, bool *ret_settled, struct e
 		x->item_count++;
 		if (item->ignored && !item->d->journalled) {
 			counter_add(&x->params.counters->outcomes[OUTCOME_IGNORED], 1);
+			TELL(x, settled, item->d, OUTCOME_IGNORED, NULL);
 			message_release(&item->d->message);
 			x->source->ops->settle(x->source, item->d, OUTCOME_IGNORED);
 			item->d = NULL;

@@ -10,6 +10,21 @@
 #include "exact/source.h"
 #include "plugin/instance.h"
 
+/* Told what happens while it happens, for a rehearsal. What is handed over lives until the call returns; a delivery may
+ * be run several times, and the last run counts. */
+struct exact_observer {
+	void (*begun)(struct exact_observer *o, const struct delivery *d, struct str key, int64_t event_ms,
+		      int64_t lock_order); /* a run that is to apply it; event_ms 0: not known */
+	void (*claimed)(struct exact_observer *o, const struct delivery *d, bool won);
+	void (*judged)(struct exact_observer *o, const struct delivery *d, effectd_verdict verdict, const char *text);
+	void (*queued)(struct exact_observer *o, const struct delivery *d, const struct plugin_op *op);
+	/* of what was queued, in that order; err NULL: it touched so many rows */
+	void (*answered)(struct exact_observer *o, const struct delivery *d, int64_t rows, const struct error *err);
+	/* why NULL: it would not be parked */
+	void (*settled)(struct exact_observer *o, const struct delivery *d, enum outcome outcome,
+			const struct park *why);
+};
+
 struct exact_params {
 	const char *consumer;
 	size_t batch_max;                   /* deliveries that share a transaction */
@@ -21,6 +36,7 @@ struct exact_params {
 	unsigned streak_most; /* parked in a row for one reason, nothing applied between: a fault of the program; 0: go
 				 on */
 	struct consumer_counters *counters;
+	struct exact_observer *observer; /* NULL: nobody looks */
 };
 
 struct exact;

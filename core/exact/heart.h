@@ -120,6 +120,14 @@ void observe_claims(struct exact *x);
 void observe_plugin(struct exact *x, size_t messages, int64_t took_us);
 void observe_commit(struct exact *x, size_t n); /* before anything of the set is settled */
 
+/* Tells whoever looks. */
+#define TELL(x, what, ...)                                               \
+	do {                                                             \
+		struct exact_observer *observer_ = (x)->params.observer; \
+		if (observer_)                                           \
+			observer_->what(observer_, __VA_ARGS__);         \
+	} while (0)
+
 /* fault.c: what a failed statement means for the run. n is the size of the set; item NULL: it names nobody. */
 enum run fault_in_plugin_statement(struct exact *x, size_t n, struct item *item,
 				   const struct effectd_statement *statement, struct error *err);

@@ -13,8 +13,16 @@
 #define PG_COMMIT   "pg_commit"
 #define PG_ROLLBACK "pg_rollback"
 
+/* A transaction, or in a rehearsal a savepoint, in SQL; and the tags that answer. */
+struct pg_words {
+	const char *begin, *commit, *rollback;
+	const char *begun, *committed, *rolled_back;
+};
+extern const struct pg_words pg_transactions, pg_savepoints;
+
 struct pg_session {
 	PGconn *conn;
+	const struct pg_words *words;
 	struct waiter *waiter;
 	int64_t answer_ms; /* the longest silence while an answer is due; WAIT_FOREVER: only the network's limits */
 	int64_t commit_ms; /* the same while a COMMIT is on its way */

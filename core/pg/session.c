@@ -16,10 +16,6 @@ enum {
 	COMMIT_TIMEOUT_MS = 10 * 60 * 1000,
 };
 
-static const char begin_sql[] = "BEGIN";
-static const char commit_sql[] = "COMMIT";
-static const char rollback_sql[] = "ROLLBACK";
-
 /* Schema-qualified: search_path is the plugins'. */
 static const char settings_sql[] =
 	"SELECT pg_catalog.current_setting('fsync'), pg_catalog.current_setting('full_page_writes'),"
@@ -107,9 +103,9 @@ static enum status check_settings(struct pg_session *s, const struct pg_params *
 static enum status prepare_transactions(struct pg_session *s, struct error *err)
 {
 	struct pg_statement statements[] = {
-		{ .name = PG_BEGIN, .sql = begin_sql },
-		{ .name = PG_COMMIT, .sql = commit_sql },
-		{ .name = PG_ROLLBACK, .sql = rollback_sql },
+		{ .name = PG_BEGIN, .sql = s->words->begin },
+		{ .name = PG_COMMIT, .sql = s->words->commit },
+		{ .name = PG_ROLLBACK, .sql = s->words->rollback },
 	};
 	size_t bad = 0;
 	return pg_prepare(s, statements, ARRAY_LEN(statements), &bad, err);
@@ -123,6 +119,7 @@ static enum status set_up(struct pg_session *s, const struct pg_params *params, 
 	PQsetNoticeReceiver(s->conn, on_notice, s);
 	if (PQsetnonblocking(s->conn, 1) != 0 || !PQenterPipelineMode(s->conn))
 		return pg_session_broken(s, err);
+	s->words = params->rehearsal ? &pg_savepoints : &pg_transactions;
 	enum status st = prepare_transactions(s, err);
 	struct pg_result r;
 	if (st == ST_OK)

@@ -18,9 +18,10 @@ struct pg_params {
 	const char *isolation;        /* "read committed", "repeatable read", "serializable"; NULL: server's default */
 	int64_t statement_timeout_ms, lock_timeout_ms,
 		idle_in_transaction_ms; /* startup options; 0: server's default */
-	int64_t answer_timeout_ms;    /* silence after which a session counts as lost; 0: statement and lock timeout and
-					 some    more, or, where these are unlimited, only the network's own limits */
-	int64_t commit_timeout_ms;    /* the same while a COMMIT is on its way, which nothing cancels; 0: 10 minutes */
+	int64_t answer_timeout_ms; /* silence after which a session counts as lost; 0: statement and lock timeout and
+				      some    more, or, where these are unlimited, only the network's own limits */
+	int64_t commit_timeout_ms; /* the same while a COMMIT is on its way, which nothing cancels; 0: 10 minutes */
+	bool rehearsal; /* transactions are savepoints: the caller's own BEGIN goes around them, and its ROLLBACK */
 	bool allow_unsafe_durability; /* else fsync, full_page_writes or synchronous_commit = off refuse the session */
 };
 

@@ -13,6 +13,12 @@
 static const char record_sql[] = "SELECT pg_catalog.pg_logical_emit_message(true, 'effectd', '')";
 static const char fate_sql[] = "SELECT pg_catalog.pg_xact_status($1::pg_catalog.xid8)";
 
+const struct pg_words pg_transactions = { "BEGIN", "COMMIT", "ROLLBACK", "BEGIN", "COMMIT", "ROLLBACK" };
+const struct pg_words pg_savepoints = {
+	"SAVEPOINT effectd", "RELEASE SAVEPOINT effectd", "ROLLBACK TO SAVEPOINT effectd", "SAVEPOINT", "RELEASE",
+	"ROLLBACK",
+};
+
 enum status pg_begin_send(struct pg_session *s, struct error *err)
 {
 	return pg_send(s, PG_BEGIN, NULL, err);
@@ -26,7 +32,7 @@ enum status pg_begin_read(struct pg_session *s, struct error *err)
 		return st;
 	if (r.kind == PG_ERROR)
 		return ST_REFUSED;
-	if (r.kind != PG_DONE || strcmp(pg_tag(&r), "BEGIN") != 0)
+	if (r.kind != PG_DONE || strcmp(pg_tag(&r), s->words->begun) != 0)
 		return error_set(err, ST_INTERNAL, "BEGIN was not answered by BEGIN");
 	if (s->warned) { /* inside another transaction it is only a warning, and its COMMIT would commit both */
 		error_set(err, ST_INTERNAL, "BEGIN: %s", s->warning.text);
@@ -61,9 +67,9 @@ static enum status judge(struct pg_session *s, const struct pg_result *r, struct
 	case PG_SKIPPED:
 		return error_set(err, ST_REFUSED, "COMMIT was skipped after the error of a statement before it");
 	case PG_DONE:
-		if (!strcmp(pg_tag(r), "ROLLBACK"))
+		if (!strcmp(pg_tag(r), s->words->rolled_back))
 			return error_set(err, ST_REFUSED, "COMMIT was answered by ROLLBACK: a statement had failed");
-		if (strcmp(pg_tag(r), "COMMIT") != 0)
+		if (strcmp(pg_tag(r), s->words->committed) != 0)
 			break;
 		if (!s->warned)
 			return ST_OK;
@@ -119,10 +125,10 @@ enum status pg_rollback(struct pg_session *s, struct error *err)
 		st = pg_next(s, &r, err);
 		if (st != ST_OK)
 			break;
-		if (of_commit && r.kind == PG_DONE && strcmp(pg_tag(&r), "ROLLBACK") != 0)
+		if (of_commit && r.kind == PG_DONE && strcmp(pg_tag(&r), s->words->rolled_back) != 0)
 			st = error_set(err, ST_IN_DOUBT, "ROLLBACK came too late: COMMIT was sent before it");
 		if (s->pending == 1)
-			rolled_back = r.kind == PG_DONE && !strcmp(pg_tag(&r), "ROLLBACK");
+			rolled_back = r.kind == PG_DONE && !strcmp(pg_tag(&r), s->words->rolled_back);
 	}
 	if (st == ST_OK && !rolled_back)
 		st = error_set(err, ST_INTERNAL, "ROLLBACK was not answered by ROLLBACK");

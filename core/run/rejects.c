@@ -1,6 +1,6 @@
 #include "run/rejects.h"
+#include "run/json_text.h"
 #include <errno.h>
-#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,27 +30,14 @@ enum status rejects_open(struct rejects **ret, const char *path, struct error *e
 	return error_errno(err, ST_INVALID, failed, "cannot write rejected lines to %s", path);
 }
 
-/* A text of any bytes; what is not UTF-8 is escaped, which `text_escaped` says. */
-static json_t *text_of(struct str s, bool *ret_escaped)
-{
-	*ret_escaped = s.data && !text_is_utf8(s.data, s.len);
-	if (!s.data)
-		return json_null();
-	if (!*ret_escaped)
-		return json_stringn(s.data, s.len);
-	AUTOFREE char *escaped = malloc(4 * s.len + 1);
-	return escaped ? json_stringn(escaped, text_escape(escaped, 4 * s.len + 1, s.data, s.len)) : NULL;
-}
-
 enum status rejects_add(struct rejects *r, const struct rejected_line *line, struct error *err)
 {
-	bool escaped, ignored;
-	json_t *text = text_of(line->text, &escaped);
-	const struct str detail = { line->detail, strlen(line->detail) };
-	json_t *all = json_pack("{sI ss sb ss* so so so*}", "line", (json_int_t)line->number, "reason",
+	const bool escaped = line->text.data && !text_is_utf8(line->text.data, line->text.len);
+	json_t *all = json_pack("{sI ss sb ss* so so so}", "line", (json_int_t)line->number, "reason",
 				park_reason_names[line->reason], "retry", (int)line->retry, "sqlstate",
-				line->sqlstate[0] ? line->sqlstate : NULL, "detail", text_of(detail, &ignored), "key",
-				text_of(line->key, &ignored), escaped ? "text_escaped" : "text", text);
+				line->sqlstate[0] ? line->sqlstate : NULL, "detail",
+				json_text((struct str){ line->detail, strlen(line->detail) }), "key",
+				json_text(line->key), escaped ? "text_escaped" : "text", json_text(line->text));
 	AUTOFREE char *dump = all ? json_dumps(all, JSON_COMPACT) : NULL;
 	json_decref(all);
 	if (!dump)

@@ -25,6 +25,7 @@ struct input {
 	int64_t bytes_total;
 	struct archive *archive;
 	char raw[CHUNK_BYTES]; /* as it lies in the file */
+	ssize_t looked_at;     /* bytes in raw that nobody got yet */
 
 	/* the reader's alone */
 	struct line *part; /* a line whose end has not come yet */
@@ -45,22 +46,29 @@ struct input {
 
 /* --- reading --- */
 
-/* Waits for the file or for a stop, which looks like the file's end. */
-static la_ssize_t read_raw(struct archive *a, void *arg, const void **ret)
+/* What comes next of the file, in in->raw; 0: its end, or a stop. */
+static ssize_t read_chunk(struct input *in)
 {
-	struct input *in = arg;
 	struct pollfd fds[] = { { .fd = in->fd, .events = POLLIN }, { .fd = in->stop_fd, .events = POLLIN } };
 	while (poll(fds, ARRAY_LEN(fds), -1) < 0)
 		if (errno != EINTR)
-			return ARCHIVE_FATAL;
-	*ret = in->raw;
+			return -1;
 	if (fds[1].revents)
 		return 0;
 	const ssize_t n = read(in->fd, in->raw, sizeof(in->raw));
+	if (n > 0)
+		atomic_fetch_add(&in->bytes, n);
+	return n;
+}
+
+static la_ssize_t read_packed(struct archive *a, void *arg, const void **ret)
+{
+	struct input *in = arg;
+	const ssize_t n = in->looked_at > 0 ? in->looked_at : read_chunk(in);
+	in->looked_at = 0;
+	*ret = in->raw;
 	if (n < 0)
 		archive_set_error(a, errno, "%s", strerror(errno));
-	else
-		atomic_fetch_add(&in->bytes, n);
 	return n;
 }
 
@@ -74,7 +82,6 @@ static enum status open_archive(struct input *in, struct error *err)
 	archive_read_support_filter_xz(in->archive);
 	archive_read_support_filter_bzip2(in->archive);
 	archive_read_support_format_raw(in->archive);
-	archive_read_support_format_empty(in->archive);
 	return ST_OK;
 }
 
@@ -172,34 +179,55 @@ static bool hand_over(struct input *in, struct cut *cut)
 	return !stopped;
 }
 
-static enum status read_all(struct input *in, struct error *err)
+/* Cuts and hands over what was read; at the end also the last line, which may have no end. False: that is all. */
+static bool take_in(struct input *in, const char *data, size_t len, bool end, struct error *err)
+{
+	struct cut cut = { .last = &cut.first };
+	const bool good = cut_chunk(in, data, len, &cut);
+	if (!good)
+		error_oom(err);
+	if (end && in->part)
+		end_line(in, &cut);
+	return hand_over(in, &cut) && good && !end;
+}
+
+static enum status read_plain(struct input *in, struct error *err)
+{
+	for (ssize_t n = in->looked_at;; n = read_chunk(in)) {
+		if (n < 0)
+			return error_errno(err, ST_INVALID, errno, "cannot read behind line %" PRId64, in->number);
+		if (!take_in(in, in->raw, (size_t)n, n == 0, err))
+			return err->status;
+	}
+}
+
+static enum status unpack(struct input *in, struct error *err)
 {
 	struct archive_entry *entry;
-	if (archive_read_open(in->archive, in, NULL, read_raw, NULL) != ARCHIVE_OK)
-		return error_set(err, ST_INVALID, "cannot read: %s", archive_error_string(in->archive));
-	const int found = archive_read_next_header(in->archive, &entry);
-	if (found == ARCHIVE_EOF)
-		return ST_OK;
-	if (found < ARCHIVE_WARN)
+	if (archive_read_open(in->archive, in, NULL, read_packed, NULL) != ARCHIVE_OK ||
+	    archive_read_next_header(in->archive, &entry) < ARCHIVE_WARN)
 		return error_set(err, ST_INVALID, "cannot read: %s", archive_error_string(in->archive));
 	for (;;) {
 		const void *data = NULL;
 		size_t n = 0;
 		la_int64_t offset;
-		struct cut cut = { .last = &cut.first };
-		/* A block is what is there already: a pipe's line does not wait for others. */
 		const int got = archive_read_data_block(in->archive, &data, &n, &offset);
 		if (got < ARCHIVE_WARN)
 			return error_set(err, ST_INVALID, "cannot read behind line %" PRId64 ": %s", in->number,
 					 archive_error_string(in->archive));
-		const bool good = cut_chunk(in, data, n, &cut);
-		if (got == ARCHIVE_EOF && in->part) /* the last line has no end */
-			end_line(in, &cut);
-		if (!hand_over(in, &cut) || got == ARCHIVE_EOF)
-			return ST_OK;
-		if (!good)
-			return error_oom(err);
+		if (!take_in(in, data, n, got == ARCHIVE_EOF, err))
+			return err->status;
 	}
+}
+
+/* What is compressed begins with a byte that no JSON text begins with. Only then is libarchive asked, which waits for
+ * more bytes than a short line from a pipe may have. */
+static enum status read_all(struct input *in, struct error *err)
+{
+	static const char magic[] = { '\x1f', '\x28', '\xfd', 'B' }; /* gzip, zstd, xz, bzip2 */
+	in->looked_at = read_chunk(in);
+	const bool packed = in->looked_at > 0 && memchr(magic, in->raw[0], sizeof(magic));
+	return packed ? unpack(in, err) : read_plain(in, err);
 }
 
 static void *reader_main(void *arg)
