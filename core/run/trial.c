@@ -26,8 +26,9 @@ struct step {
 
 /* What was seen of one delivery, in its last run. */
 struct seen {
-	struct delivery delivery;
+	struct delivery delivery, original; /* as it is run, and as it was given */
 	bool has_key, claimed, won, judged;
+	bool claim_ignored; /* it was taken, and taken away for this trial */
 	struct str key;
 	int64_t event_ms, lock_order;
 	effectd_verdict verdict;
@@ -235,6 +236,27 @@ static void run_copy(struct trial *t, struct seen *s)
 	exact_give_back(t->exact);
 }
 
+/* --ignore-claim: the claim goes, in the transaction that is rolled back, and the message runs again. */
+static enum status run_without_claim(struct trial *t, struct seen *s, struct error *err)
+{
+	static const char *const sql[] = {
+		"DELETE FROM effectd.processed_messages WHERE consumer = $1 AND message_key = $2",
+		"DELETE FROM effectd.processed_messages_daily WHERE consumer = $1 AND message_key = $2",
+	};
+	char key[EFFECTD_KEY_MAX + 1];
+	snprintf(key, sizeof(key), "%.*s", (int)s->key.len, s->key.data);
+	const char *const values[] = { t->params.consumer->config->name, key };
+	for (size_t i = 0; i < ARRAY_LEN(sql); i++) {
+		const enum status st = pg_query(t->pg, sql[i], values, ARRAY_LEN(values), NULL, err);
+		if (st != ST_OK)
+			return st;
+	}
+	*s = (struct seen){ .delivery = s->original, .original = s->original, .claim_ignored = true };
+	t->given--;
+	run_copy(t, s);
+	return ST_OK;
+}
+
 /* What a deferred constraint says at COMMIT. */
 static void check_deferred(struct trial *t, struct seen *s)
 {
@@ -252,13 +274,18 @@ static enum status run_all(struct trial *t, struct error *err)
 	enum status st = pg_query(t->pg, "BEGIN", NULL, 0, NULL, err);
 	for (size_t i = 0; i < (t->params.twice ? COPIES_MOST : 1) && st == ST_OK; i++) {
 		t->copies = i + 1;
-		run_copy(t, &t->seen[i]);
+		struct seen *s = &t->seen[i];
+		run_copy(t, s);
+		if (t->params.ignore_claim && s->claimed && !s->won && s->settled)
+			st = run_without_claim(t, s, err);
+		if (st != ST_OK)
+			break;
 		if (exact_session_lost(t->exact)) {
-			*err = t->seen[i].err;
+			*err = s->err;
 			return ST_UNAVAILABLE;
 		}
-		check_deferred(t, &t->seen[i]);
-		if (!t->seen[i].settled)
+		check_deferred(t, s);
+		if (!s->settled)
 			break;
 	}
 	return st == ST_OK ? pg_query(t->pg, "ROLLBACK", NULL, 0, NULL, err) : st;
@@ -400,9 +427,10 @@ static enum status tell(struct trial *t, const struct seen *s, json_t **ret, str
 	const char *outcome = s->settled ? outcome_names[s->outcome] : s->stops ? "stops" : "again";
 	json_t *report = json_pack("{ss so so sI ss}", "outcome", outcome, "key", json_text(s->key), "event_time",
 				   time_of(s->event_ms), "lock_order", (json_int_t)s->lock_order, "claim",
-				   !s->claimed ? "none"
-				   : s->won    ? "new"
-					       : "taken");
+				   s->claim_ignored ? "ignored"
+				   : !s->claimed    ? "none"
+				   : s->won         ? "new"
+						    : "taken");
 	if (!report)
 		return error_oom(err);
 	*ret = report;
@@ -428,11 +456,10 @@ enum status trial_run(struct trial *t, const struct message *m, json_t **ret, st
 	arena_reset(&t->arena);
 	t->copies = t->given = 0;
 	t->failed = false;
+	const bool oversized = (int64_t)m->body.len > t->params.consumer->config->max_body_bytes;
+	const struct delivery delivery = { .message = *m, .oversized = oversized };
 	for (size_t i = 0; i < COPIES_MOST; i++)
-		t->seen[i] = (struct seen){ .delivery = { .message = *m } };
-	const int64_t max_body = t->params.consumer->config->max_body_bytes;
-	for (size_t i = 0; i < COPIES_MOST; i++)
-		t->seen[i].delivery.oversized = (int64_t)m->body.len > max_body;
+		t->seen[i] = (struct seen){ .delivery = delivery, .original = delivery };
 	const int64_t begun_us = clock_mono_us();
 	enum status st = run_all(t, err);
 	const double took_ms = (double)(clock_mono_us() - begun_us) / 1000;
@@ -490,8 +517,6 @@ enum status trial_open(struct trial **ret, const struct trial_params *params, st
 	};
 	enum status st = plugin_instance_create(&t->instance, params->consumer->plugin, config->name,
 						params->consumer->settings, config->settings.count, err);
-	if (st == ST_OK && params->ignore_claim)
-		t->instance->claim = EFFECTD_CLAIM_NONE;
 	if (st == ST_OK)
 		st = exact_create(&t->exact, &exact, t->instance, &t->source, err);
 	if (st == ST_OK)

@@ -22,7 +22,7 @@ void trial_close(struct trial *t); /* NULL is fine */
 
 /* One message, whose bytes live until this returns. *ret is the caller's to json_decref():
  *	outcome     as of a delivery; or "again": the environment failed, "stops": the consumer would stop
- *	key, event_time, lock_order, claim ("new", "taken", "none")
+ *	key, event_time, lock_order, claim ("new", "taken", "ignored", "none")
  *	verdict, text        what apply() answered
  *	statements  [{name, parameters, rows or error}], outbox [{kind, payload, ...}]
  *	parked      {status, reason, sqlstate, detail}, error {sqlstate, text}

@@ -130,7 +130,7 @@ def test_applied_twice_is_applied_once(shipped):
         assert (report["outcome"], report["second"]["outcome"]) == ("applied", "duplicate")
         assert report["second"]["claim"] == "taken"
     natural = shipped("loyalty", "loyalty_points").reports(orders.order(7), args=["--twice", "--ignore-claim"])
-    assert natural[0]["second"]["outcome"] == "duplicate" and natural[0]["second"]["claim"] == "none"
+    assert natural[0]["second"]["outcome"] == "duplicate" and natural[0]["second"]["claim"] == "ignored"
 
 
 def test_what_applies_twice_is_told(attempt):
