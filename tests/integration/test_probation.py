@@ -8,7 +8,7 @@ from lib.daemon import keep_up
 from lib.wait import wait_until
 from stage import QUEUE, counted, outcomes, script
 
-ENDS = {"segv": -11, "abort": -6, "kill": -9, "exit": 70, "exit0": 70, "loop": 70}
+ENDS = {"segv": -11, "recurse": -11, "abort": -6, "exit": 70, "exit0": 70, "loop": 70, "thread_exit": 70}
 ATTEMPTS = "SELECT consumer, crashes FROM effectd.attempts"
 # Deaths that a culprit may bring about: one in normal running, which writes nothing down, and three that are counted.
 MOST = 4

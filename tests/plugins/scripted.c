@@ -9,7 +9,8 @@
  *	"verdict"     what apply() answers: ok, ignore, retry, reject, broken, and nonsense, which does not exist
  *	"say"         the sentence behind the verdict
  *	"sleep_ms"    apply() takes that long
- *	"die"         apply() ends the process: kill, segv, abort, exit, exit0; or hangs: loop
+ *	"die"         apply() ends the process: kill, segv, recurse, abort, exit, exit0; its thread: thread_exit; or
+ *	              hangs: loop
  *	"key_die"     the same in key()
  *	"die_once"    kill, while the file of that name can be removed
  *	"die_while"   kill, while there is a file of that name
@@ -19,6 +20,7 @@
  * those headers, as the plugin sees them; ["outbox"] adds an outbox row of the body. Built with -DBATCH it has an
  *apply_batch that means the same. */
 #include <effectd/plugin.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -108,6 +110,14 @@ static struct effectd_str key_of(const struct effectd_message *msg)
 	return key;
 }
 
+/* Until the stack ends. */
+static size_t recurse(struct effectd_str how)
+{
+	char some[4096];
+	snprintf(some, sizeof(some), "%.*s", (int)how.len, how.data);
+	return how.len == 0 ? 0 : recurse((struct effectd_str){ some, how.len }) + (size_t)some[0];
+}
+
 static void die(struct effectd_str how)
 {
 	if (effectd_str_equals(how, "kill"))
@@ -118,6 +128,10 @@ static void die(struct effectd_str how)
 		exit(0);
 	if (effectd_str_equals(how, "segv"))
 		raise(SIGSEGV);
+	if (effectd_str_equals(how, "recurse"))
+		recurse(how);
+	if (effectd_str_equals(how, "thread_exit"))
+		pthread_exit(NULL);
 	if (effectd_str_equals(how, "abort"))
 		abort();
 	if (effectd_str_equals(how, "loop"))
