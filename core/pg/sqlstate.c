@@ -37,8 +37,8 @@ static const struct row table[] = {
 	{ "23P01", FAULT_MESSAGE, FAULT_TRAIT_TWICE },
 	{ "24", FAULT_PROGRAM },
 	{ "25", FAULT_PROGRAM },
-	{ "25006", FAULT_ENVIRONMENT }, /* a server that became read-only: failover */
-	{ "25P03", FAULT_ENVIRONMENT }, /* idle in transaction for too long: we were stopped */
+	{ "25006", FAULT_ENVIRONMENT, FAULT_TRAIT_SESSION }, /* a server, or a session, that became read-only */
+	{ "25P03", FAULT_ENVIRONMENT },                      /* idle in transaction for too long: we were stopped */
 	{ "26", FAULT_PROGRAM },
 	{ "26000", FAULT_PROGRAM, FAULT_TRAIT_SESSION }, /* the prepared statement is gone */
 	{ "27", FAULT_PROGRAM },

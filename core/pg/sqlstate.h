@@ -16,7 +16,7 @@ enum fault_trait {
 	FAULT_TRAIT_OWN = 1, /* environment, but a message's own statement can bring it about: 57014 53200 55P03 */
 	FAULT_TRAIT_CONTENTION = 2, /* 40001 40P01: halve the batch after three in a row */
 	FAULT_TRAIT_TWICE = 4,      /* message, but only when it happens again alone: 23505 23P01 */
-	FAULT_TRAIT_SESSION = 8,    /* program, but one fresh session may cure it: 26000 0A000 */
+	FAULT_TRAIT_SESSION = 8,    /* a fresh session may cure it: 26000 0A000 once, 25006 as often as it comes */
 };
 
 struct fault_kind {

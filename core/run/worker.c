@@ -2,6 +2,7 @@
  * told. Waiting is wait.c's, connections are peers.c's. */
 #include "base/log.h"
 #include "base/thread.h"
+#include "pg/sqlstate.h"
 #include "run/loop.h"
 #include <errno.h>
 #include <stdio.h>
@@ -29,6 +30,8 @@ static void hold(struct worker *w, const struct error *err)
 	if (w->held_since_ms == 0)
 		w->held_since_ms = now;
 	log_warn("batch_rolled_back", LOG_ERR(err), LOG_INT("held", exact_held(w->exact)));
+	if (pg_sqlstate_kind(err).traits & FAULT_TRAIT_SESSION)
+		exact_detach(w->exact); /* another session may lead to another server */
 	worker_pause(w, backoff_next_ms(&w->pg_backoff));
 }
 

@@ -214,3 +214,16 @@ def test_a_stop_in_doubt_acknowledges_nothing(doubt, stage):
     wait_until(lambda: stage.vhost.depth(QUEUE) == (1, 0), 15, "the delivery to go back")
     assert outcomes(stage.drain()) == {"duplicate": 1}
     stage.assert_once({"k"})
+
+
+def test_a_count_whose_answer_is_lost_is_no_crash(doubt, stage):
+    """After a start each message is counted before the plugin sees it. That the count is there nobody heard, again and
+    again; the process never died of it."""
+    stage.declare().send(script("k"))
+    rule = doubt.proxy.arm("> WITH sync", LOSE_CLIENT, times=5)
+    with doubt.daemon() as daemon:
+        rule.wait(5, timeout=60)
+        stage.vhost.wait_empty(QUEUE)
+    assert outcomes(counted(daemon)) == {"applied": 1}
+    stage.assert_once({"k"})
+    assert stage.db.value("SELECT count(*) FROM effectd.attempts") == 0

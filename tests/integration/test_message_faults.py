@@ -292,6 +292,14 @@ def test_after_three_serialization_failures_the_batch_is_halved_and_grows_again(
     stage.assert_once(names)
 
 
+def test_a_session_that_became_read_only_is_replaced(stage):
+    """By whatever a statement left behind in it: the server takes writes, this session does not."""
+    poison = run("SELECT set_config('default_transaction_read_only', 'on', false)")
+    counts = stage.deliver(script("a", poison, ["effect"]), script("b"), batch_max=1)
+    assert outcomes(counts) == {"applied": 2} and counts["deliveries"] == 2
+    stage.assert_once("ab")
+
+
 OWN_STATEMENTS = {
     "claim": ("processed_messages", script("k")),
     "park": ("parked_messages", script("k", verdict="reject")),

@@ -35,12 +35,18 @@ static void environment_faults_are_nobodys(void **state)
 {
 	(void)state;
 	expect(FAULT_ENVIRONMENT, 0, "08000 08001 08003 08004 08006 08007"); /* connection */
-	expect(FAULT_ENVIRONMENT, 0, "25006 25P03");                         /* read-only, idle for too long */
+	expect(FAULT_ENVIRONMENT, 0, "25P03");                               /* idle for too long */
 	expect(FAULT_ENVIRONMENT, 0, "28000 28P01 3D000");                   /* who we are, and where */
 	expect(FAULT_ENVIRONMENT, 0, "40000 40002 40003");                   /* rolled back */
 	expect(FAULT_ENVIRONMENT, 0, "53000 53100 53300 53400");             /* no disk, no connections */
 	expect(FAULT_ENVIRONMENT, 0, "55006 57P01 57P02 57P03 57P04 57P05");
 	expect(FAULT_ENVIRONMENT, 0, "58000 58030 58P01 58P02 72000");
+}
+
+static void what_a_session_may_be_the_cause_of_is_marked(void **state)
+{
+	(void)state;
+	expect(FAULT_ENVIRONMENT, FAULT_TRAIT_SESSION, "25006");
 }
 
 static void contention_is_environment_and_halves_batches(void **state)
@@ -116,6 +122,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(environment_faults_are_nobodys),
+		cmocka_unit_test(what_a_session_may_be_the_cause_of_is_marked),
 		cmocka_unit_test(contention_is_environment_and_halves_batches),
 		cmocka_unit_test(what_a_messages_own_statement_can_bring_about_is_marked),
 		cmocka_unit_test(message_faults_park_one_message),
