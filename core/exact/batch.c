@@ -214,7 +214,6 @@ static enum run commit_set(struct exact *x, size_t n, struct error *err)
 	default:
 		x->session = NULL;
 		x->doubt = true;
-		x->doubt_xid = x->xid;
 		for (size_t i = 0; i < n; i++)
 			x->set[i]->d->lost = x->set[i]->outcome == OUTCOME_APPLIED;
 		return RUN_ENVIRONMENT;
@@ -245,6 +244,8 @@ static enum run run_set(struct exact *x, size_t n, struct error *err)
 	struct error ignored;
 	if (x->session && pg_rollback(x->session, &ignored) != ST_OK)
 		x->session = NULL;
+	if (!x->session)
+		x->left_xid = x->xid;
 	return run;
 }
 

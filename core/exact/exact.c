@@ -113,30 +113,30 @@ int64_t exact_wake_ms(const struct exact *x)
 	return wake;
 }
 
-/* Our old backend may still be working on a COMMIT that we shall never hear of: it is ended, so that the answer is
- * final. It is known by its transaction; behind a pooler the process id that we were told is not the server's. */
-static enum status end_old_backend(struct exact *x, struct pg_session *s, struct error *err)
+/* Our old backend may not have noticed that we are gone: it holds our claims, or works on a COMMIT that we shall never
+ * hear of. It is known by its transaction; behind a pooler the process id that we were told is not the server's. */
+static enum status end_old_backend(struct pg_session *s, uint64_t left_xid, struct error *err)
 {
 	static const char sql[] = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity"
 				  " WHERE backend_xid = $1::xid8::xid";
 	char xid[24];
-	snprintf(xid, sizeof(xid), "%" PRIu64, x->doubt_xid);
+	snprintf(xid, sizeof(xid), "%" PRIu64, left_xid);
 	return pg_query(s, sql, (const char *const[]){ xid }, 1, NULL, err);
 }
 
 static enum status resolve_doubt(struct exact *x, struct pg_session *s, struct error *err)
 {
 	enum pg_fate fate = PG_FATE_UNKNOWN;
-	if (x->doubt_xid) {
-		enum status st = pg_transaction_fate(s, x->doubt_xid, &fate, err);
+	if (x->left_xid) {
+		enum status st = pg_transaction_fate(s, x->left_xid, &fate, err);
 		if (st != ST_OK)
 			return st;
 		if (fate == PG_FATE_IN_PROGRESS) {
-			if ((st = end_old_backend(x, s, err)) != ST_OK)
+			if ((st = end_old_backend(s, x->left_xid, err)) != ST_OK)
 				return st;
 			return error_set(err, ST_UNAVAILABLE,
 					 "transaction %" PRIu64 ", whose commit is in doubt, is still in progress",
-					 x->doubt_xid);
+					 x->left_xid);
 		}
 	}
 	/* Only for counting: whether it is applied, the claims tell. */
@@ -152,7 +152,7 @@ static enum status resolve_doubt(struct exact *x, struct pg_session *s, struct e
 	x->doubt_given_back = 0;
 	counter_add(&x->params.counters->in_doubt[committed], 1);
 	log_warn("commit_in_doubt_resolved", LOG_STR("resolution", committed ? "committed" : "not committed"),
-		 LOG_INT("xid", x->doubt_xid));
+		 LOG_INT("xid", x->left_xid));
 	x->doubt = false;
 	return ST_OK;
 }
@@ -182,8 +182,12 @@ enum status exact_attach(struct exact *x, struct pg_session *s, struct error *er
 		st = plugin_instance_prepare(x->instance, s, err);
 	if (st == ST_OK && x->doubt)
 		st = resolve_doubt(x, s, err);
-	if (st == ST_OK)
+	else if (st == ST_OK && x->left_xid)
+		st = end_old_backend(s, x->left_xid, err);
+	if (st == ST_OK) {
 		x->session = s;
+		x->left_xid = 0;
+	}
 	return st;
 }
 

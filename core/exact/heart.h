@@ -84,9 +84,9 @@ struct exact {
 	unsigned contention;      /* in a row */
 	bool fresh_session_tried; /* for faults that a new session may cure */
 
-	uint64_t xid;       /* of the transaction that runs: what won a claim or parks, 0 when nothing does */
-	uint64_t doubt_xid; /* of the COMMIT in doubt */
-	bool doubt;
+	uint64_t xid;              /* of the transaction that runs: what won a claim or parks, 0 when nothing does */
+	uint64_t left_xid;         /* of the transaction that a lost session left open, as far as is known; 0: none */
+	bool doubt;                /* its COMMIT was sent */
 	uint64_t doubt_given_back; /* what it applied, if it committed, that is not in hand any more */
 
 	bool applied;    /* something was, in this turn */

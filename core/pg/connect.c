@@ -72,14 +72,14 @@ struct setting {
 	char value[32];
 };
 
-enum { SETTINGS_MAX = 6 };
+enum { SETTINGS_MAX = 10 };
 
-static void add_ms(struct setting *settings, size_t *n, const char *name, int64_t ms)
+static void add_number(struct setting *settings, size_t *n, const char *name, int64_t number)
 {
-	if (ms <= 0)
+	if (number <= 0)
 		return;
 	settings[*n].name = name;
-	snprintf(settings[(*n)++].value, sizeof(settings->value), "%" PRId64, ms);
+	snprintf(settings[(*n)++].value, sizeof(settings->value), "%" PRId64, number);
 }
 
 /* What a session needs besides what the user said. The last one must not be hidden by the user's: a COMMIT that gave up
@@ -87,11 +87,15 @@ static void add_ms(struct setting *settings, size_t *n, const char *name, int64_
 static size_t session_settings(const struct pg_params *params, struct setting settings[SETTINGS_MAX])
 {
 	size_t n = 0;
-	add_ms(settings, &n, "statement_timeout", params->statement_timeout_ms);
-	add_ms(settings, &n, "lock_timeout", params->lock_timeout_ms);
-	add_ms(settings, &n, "idle_in_transaction_session_timeout", params->idle_in_transaction_ms);
+	add_number(settings, &n, "statement_timeout", params->statement_timeout_ms);
+	add_number(settings, &n, "lock_timeout", params->lock_timeout_ms);
+	add_number(settings, &n, "idle_in_transaction_session_timeout", params->idle_in_transaction_ms);
 	/* A statement whose client is gone ends instead of keeping its locks. */
-	add_ms(settings, &n, YOUNGEST_SETTING, 5000);
+	add_number(settings, &n, YOUNGEST_SETTING, 5000);
+	/* The same where the server waits for more of a flight: our machine vanished, and no timeout runs. */
+	add_number(settings, &n, "tcp_keepalives_idle", 10);
+	add_number(settings, &n, "tcp_keepalives_interval", 5);
+	add_number(settings, &n, "tcp_keepalives_count", 3);
 	if (params->isolation) {
 		settings[n].name = "default_transaction_isolation";
 		snprintf(settings[n++].value, sizeof(settings->value), "%s", params->isolation);

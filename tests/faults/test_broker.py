@@ -126,7 +126,7 @@ def test_a_link_that_breaks_again_and_again_leaves_one_consumer(way, stage):
             way.proxy.cut()
         stage.vhost.wait_empty(QUEUE)
         assert way.consumers() == way.proxy.connections() == 1
-        assert len(os.listdir(f"/proc/{daemon.pid}/fd")) == fds
+        assert len(os.listdir(f"/proc/{daemon.pid}/fd")) < fds + 5, "one for each break would be a leak"
         assert way.monitor.metrics().value("effectd_reconnects_total", peer="broker:main") >= 1
         assert way.monitor.reasons() == set()
     assert counted(daemon)["applied"] == 1500

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from lib.monitor import Monitor
-from lib.proxy import CUT, HOLE, Proxy
+from lib.proxy import CUT, HOLD, HOLE, Proxy
 from lib.wait import wait_until
 from stage import QUEUE, counted, outcomes, run, script
 
@@ -49,7 +49,7 @@ def test_a_session_may_break_at_any_message(way, stage):
             stage.vhost.wait_empty(QUEUE)
         way.monitor.wait_reasons()
         wait_until(lambda: way.proxy.connections() == 2, 15, "a session for the worker and one for retries")
-        assert len(os.listdir(f"/proc/{daemon.pid}/fd")) == fds
+        assert len(os.listdir(f"/proc/{daemon.pid}/fd")) < fds + 5, "one for each break would be a leak"
     count = next(numbers)
     counts = counted(daemon)
     assert outcomes(counts) == {"applied": count} and counts["deliveries"] == count, "none was given back"
@@ -74,6 +74,20 @@ def test_a_stall_is_waited_for_and_heartbeats_go_on(way, stage, rabbit, ways):
         assert "broker_lost" not in daemon.log() and "database_lost" not in daemon.log()
     counts = counted(daemon)
     assert outcomes(counts) == {"applied": 20} and counts["rollbacks"] == 0
+
+
+def test_the_claims_of_a_session_that_only_effectd_lost_are_free_at_once(way, stage):
+    """The server does not know that its client is gone, and would let the transaction idle for more than a minute."""
+    with way.daemon() as daemon:
+        stage.ready(daemon)
+        rule = way.proxy.arm("> UPDATE", HOLD)
+        stage.send(script("k", ["any", "nothing"], ["effect"]))
+        rule.wait()
+        way.proxy.lose_clients()
+        stage.vhost.wait_empty(QUEUE, timeout=8)
+        assert "claim_blocked" not in daemon.log()
+    assert outcomes(counted(daemon)) == {"applied": 1}
+    stage.assert_once({"k"})
 
 
 @pytest.mark.slow

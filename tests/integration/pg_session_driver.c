@@ -38,6 +38,7 @@ static void settings_arrive_and_the_users_own_win(void **state)
 	assert_string_equal(text_of(s, "SELECT current_setting('work_mem')"), "1MB");
 	assert_string_equal(text_of(s, "SELECT current_setting('idle_in_transaction_session_timeout')"), "1min");
 	assert_string_equal(text_of(s, "SELECT current_setting('client_connection_check_interval')"), "5s");
+	assert_string_equal(text_of(s, "SELECT current_setting('tcp_keepalives_idle')"), "10");
 	assert_string_equal(text_of(s, "SELECT current_setting('default_transaction_isolation')"), "repeatable read");
 	assert_string_equal(text_of(s, "SELECT current_setting('client_min_messages')"), "warning");
 	pg_session_destroy(s);

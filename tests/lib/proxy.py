@@ -116,6 +116,13 @@ class Proxy:
                 link.reset()
         self._run(reset())
 
+    def lose_clients(self):
+        """Reset all connections with clients; the server does not learn of it."""
+        async def reset():
+            for link in list(self._links):
+                link.lose_client()
+        self._run(reset())
+
     def inject(self, way, message):
         """Send bytes of our own, on all connections, between two messages."""
         async def write():
