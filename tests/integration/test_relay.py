@@ -334,8 +334,9 @@ def test_a_stop_waits_for_calls_and_gives_the_rest_back(outbox):
         wait_until(lambda: outbox.db.value("SELECT count(*) FROM effectd.outbox WHERE leased_until IS NULL "
                                            "AND attempts = 0") == 36, 15, "the rows that were not called to be free")
         go_on.set()
-        relay.stop()
-    assert outbox.counts() == {"sent": 4, "pending": 36}
+        assert relay.wait_exit() == 0
+    assert outbox.counts() == {"sent": 4, "pending": 36}, outbox.db.rows(
+        "SELECT DISTINCT status, attempts, last_error, leased_until FROM effectd.outbox")
 
 
 def test_a_stop_does_not_wait_for_ever(outbox):

@@ -1,7 +1,7 @@
-"""The second half of tools/quickstart: servers, orders, one effectd with three plugins, and the proof.
+"""The second half of tools/quickstart: servers, orders, one effectd with three plugins and a relay, and the proof.
 
-The proof is counted in PostgreSQL and the broker, and compared with what was published; effectd's own counters are
-not asked. Exit 1 if anything does not fit.
+The proof is counted in PostgreSQL and the broker, and compared with what was published, and at the provider that gets the
+receipts; effectd's own counters are not asked. Exit 1 if anything does not fit.
 """
 import os
 import shutil
@@ -15,8 +15,10 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from lib import build, checker, config, orders  # noqa: E402
 from lib.daemon import Effectd  # noqa: E402
 from lib.postgres import Postgres  # noqa: E402
+from lib.provider import Provider  # noqa: E402
 from lib.publisher import Publisher  # noqa: E402
 from lib.rabbit import Rabbit  # noqa: E402
+from lib.wait import wait_until  # noqa: E402
 
 ORDERS, DUPLICATE_EVERY = 20000, 10
 PLUGINS = {"loyalty": "loyalty_points", "analytics": "analytics", "receipts": "receipts"}
@@ -29,12 +31,15 @@ def main(keep):
     os.chmod(folder, 0o755)
     pg, rabbit = Postgres(os.path.join(folder, "pg")), Rabbit(os.path.join(folder, "mq"))
     daemon = None
+    provider = Provider()
     try:
         say("private PostgreSQL and RabbitMQ")
         pg.create().start()
         rabbit.create().start()
         database, vhost = pg.createdb("shop"), rabbit.add_vhost("shop")
-        daemon = Effectd(os.path.join(folder, "effectd"), sections(database, vhost, os.path.join(folder, "effectd")))
+        provider.__enter__()
+        daemon = Effectd(os.path.join(folder, "effectd"),
+                         sections(database, vhost, provider, os.path.join(folder, "effectd")))
         say("effectd migrate up, and the plugins' schema.sql")
         migrate(daemon, database)
         publisher = publish(vhost)
@@ -43,26 +48,30 @@ def main(keep):
         daemon.start()
         watch(daemon, database, vhost)
         seconds = time.monotonic() - started
+        wait_for_receipts(daemon, database)
         if keep:
-            prove(publisher.log, database, vhost, seconds)
+            prove(publisher.log, database, vhost, provider, seconds)
             wait_for_ctrl_c(daemon, database, rabbit)
         daemon.stop()
         if not keep:
-            prove(publisher.log, database, vhost, seconds)
+            prove(publisher.log, database, vhost, provider, seconds)
             print(NEXT)
     finally:
         if daemon and daemon.alive():
             daemon.kill()
+        provider.__exit__()
         rabbit.destroy()
         pg.destroy()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sections(database, vhost, runtime_dir):
+def sections(database, vhost, provider, runtime_dir):
     answer = config.base(database, vhost, runtime_dir)
     answer["effectd"]["log_level"] = "info"
     for consumer, plugin in PLUGINS.items():
         answer[f"consumer:{consumer}"] = config.consumer(plugin, QUEUES[consumer])
+    answer["target:mailer"] = {"type": "http", "url": provider.url}
+    answer["relay:main"] = {"kind.send_receipt": "mailer"}
     return answer
 
 
@@ -110,7 +119,16 @@ def watch(daemon, database, vhost):
         time.sleep(0.1)
 
 
-def prove(log, database, vhost, seconds):
+def wait_for_receipts(daemon, database):
+    """Until the relay has delivered what the receipts plugin wrote into the outbox."""
+    def sent():
+        if not daemon.alive():
+            raise Failure(f"effectd ended by itself; {daemon.log_tail()}")
+        return database.value("SELECT count(*) FROM effectd.outbox WHERE status <> 'sent'") == 0
+    wait_until(sent, PATIENCE_S, "all receipts to be delivered", interval=0.1, explain=daemon.log_tail)
+
+
+def prove(log, database, vhost, provider, seconds):
     columns = {consumer: checker.Checker(log, vhost, database, consumer, queue).check()
                for consumer, queue in QUEUES.items()}
     published = len(log)
@@ -128,6 +146,10 @@ def prove(log, database, vhost, seconds):
     receipts, of_orders = database.rows("SELECT count(*), count(DISTINCT message_key) FROM effectd.outbox "
                                         "WHERE kind = 'send_receipt'")[0]
     require(receipts == of_orders == ORDERS, f"{receipts} receipts for {of_orders} orders, not {ORDERS}")
+    calls = provider.keys()
+    named = {call.body["order_id"] for call in provider.calls}
+    require(set(calls) == set(provider.effects) and len(set(calls)) == len(named) == ORDERS,
+            f"the provider got {len(calls)} calls with {len(set(calls))} keys for {len(named)} orders, not {ORDERS}")
 
     rows = {
         "published": [published] * len(columns),
@@ -141,7 +163,7 @@ def prove(log, database, vhost, seconds):
         print(f"  {name:16}" + "".join(f"{number:12,}" for number in numbers))
     print(f"\n  points           ledger {ledger:,} = balances {balances:,} = what the orders say {owed:,}")
     print(f"  sales            {sold:,} orders, {total:,} EUR = what the orders say")
-    print(f"  receipts         {receipts:,} to send for {ORDERS:,} orders, one each")
+    print(f"  receipts         {len(calls):,} calls of a provider = {len(set(calls)):,} keys = {receipts:,} orders")
     print(f"  time             {seconds:.1f} s, {len(columns) * published / seconds:,.0f} deliveries a second, "
           "one process")
     print("\n  Every effect is there exactly once.\n")

@@ -57,8 +57,9 @@ class Provider:
         return self
 
     def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
+        if self._server:
+            self._server.shutdown()
+            self._server.server_close()
 
     def serve(self, stream, connection):
         """One request; false when the connection is over."""
