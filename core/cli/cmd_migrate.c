@@ -1,11 +1,13 @@
 /* effectd migrate: the schema's versions in every database of the configuration. */
 #include "cli/cli.h"
 #include "pg/migrate.h"
+#include "retention/switch.h"
 #include "run/params.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static const char *const state_names[] = {
 	[MIGRATION_APPLIED] = "applied",
@@ -156,11 +158,64 @@ static int run_action(struct cli *cli, const struct action *action, const struct
 	return st == ST_OK ? printed : cli_failure(cli, &err);
 }
 
+/* --- claims --- */
+
+static void print_switched(const struct switched *s, const char *consumer, struct buffer *out)
+{
+	char until[32] = "";
+	struct tm tm;
+	const time_t at = (time_t)s->until_s;
+	if (s->until_s > 0 && gmtime_r(&at, &tm))
+		strftime(until, sizeof(until), "%Y-%m-%d %H:%M:%SZ", &tm);
+	buffer_printf(out, "%s %s", consumer, s->already ? "claims by day already" : "claims by day from now on");
+	if (*until)
+		buffer_printf(out, ", and in the table of before as well until %s", until);
+	buffer_puts(out, s->already ? ".\n" : ".\nSet claims = daily in its section, then start it.\n");
+}
+
+static int switch_claims(struct cli *cli, const char *consumer, const struct config *config)
+{
+	const struct config_consumer *known = config_find_consumer(config, consumer);
+	if (!known)
+		return cli_usage_error(cli, "the configuration has no [consumer:%s]", consumer);
+	struct pg_params params;
+	struct pg_session *s = NULL;
+	struct switched switched;
+	struct error err = { 0 };
+	params_of_owner(known->database, "effectd/migrate", &params);
+	enum status st = pg_session_open(&s, &params, &wait_alone, &err);
+	if (st == ST_OK)
+		st = switch_to_daily(s, consumer, &switched, &err);
+	pg_session_destroy(s);
+	if (st != ST_OK)
+		return cli_failure(cli, &err);
+	struct buffer out = { 0 };
+	print_switched(&switched, consumer, &out);
+	return cli_print(cli, &out);
+}
+
+static int migrate_claims(struct cli *cli, int argc, char **argv)
+{
+	if (argc != 3 || strcmp(argv[2], "daily") != 0)
+		return cli_usage_error(cli, "say `effectd migrate claims CONSUMER daily`");
+	if (cli->json || cli_option_given(cli, "all") || cli_option_given(cli, "database"))
+		return cli_usage_error(cli, "claims takes no options: the consumer's section names its database");
+	struct config *config;
+	int rc = cli_load_config(cli, &config);
+	if (rc != EXIT_FINE)
+		return rc;
+	rc = switch_claims(cli, argv[1], config);
+	config_destroy(config);
+	return rc;
+}
+
 int cmd_migrate(struct cli *cli, int argc, char **argv)
 {
+	if (argc > 0 && strcmp(argv[0], "claims") == 0)
+		return migrate_claims(cli, argc, argv);
 	const struct action *action = find_action(argc, argv);
 	if (!action)
-		return cli_usage_error(cli, "it cannot %s: status, up or print", argv[0]);
+		return cli_usage_error(cli, "it cannot %s: status, up, print or claims", argv[0]);
 	if (argc > 1)
 		return cli_usage_error(cli, "one word is enough: %s", action->name);
 	if (cli->json && action->run == print_pending)

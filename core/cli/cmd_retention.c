@@ -87,6 +87,7 @@ static void report_pass(struct report *r, const struct pass *p, bool looked)
 	const struct days *d = &p->days;
 	if (!d->used && d->behind == 0)
 		return;
+	looked |= d->busy;
 	if (r->json)
 		json_array_append_new(json_object_get(r->json, "days"),
 				      json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "database", p->database, "floor",
@@ -94,8 +95,9 @@ static void report_pass(struct report *r, const struct pass *p, bool looked)
 						(json_int_t)d->dropped, "missing", (json_int_t)d->missing, "behind",
 						(json_int_t)d->behind));
 	else if (looked)
-		buffer_printf(&r->text, "%-12s days of claims from %s on: %" PRId64 " to make, %" PRId64 " to drop\n",
-			      p->database, days_text(d->floor).text, d->missing, d->behind);
+		buffer_printf(&r->text, "%-12s days of claims from %s on: %" PRId64 " to make, %" PRId64 " to drop%s\n",
+			      p->database, days_text(d->floor).text, d->missing, d->behind,
+			      d->busy ? " (another process is at it)" : "");
 	else
 		buffer_printf(&r->text, "%-12s days of claims from %s on: %" PRId64 " made, %" PRId64 " dropped\n",
 			      p->database, days_text(d->floor).text, d->made, d->dropped);

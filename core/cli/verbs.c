@@ -90,12 +90,14 @@ const struct verb verbs[] = {
 	},
 	{
 		.name = "migrate",
-		.arguments = "[status | up | print]",
+		.arguments = "[status | up | print | claims CONSUMER daily]",
 		.help = "the schema `effectd`: what is applied, apply what is missing",
 		.examples =
 			"  effectd migrate                       each migration and whether it is applied\n"
 			"  effectd migrate up                    apply what is missing; safe to run twice or at once\n"
 			"  effectd migrate print | less          the SQL of what is missing, to read or run by hand\n"
+			"  effectd migrate claims loyalty daily  claims by day from now on; nobody may host it "
+			"meanwhile\n"
 			"\n"
 			"Connects with owner_conninfo where the database has one. password_file is not used then:\n"
 			"it is the other role's; give this one a passfile= or ~/.pgpass.\n",

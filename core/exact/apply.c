@@ -286,8 +286,11 @@ static enum status send_rest(struct exact *x, size_t n, struct error *err)
 	}
 	if (!unclaims)
 		return ST_OK;
-	enum status st = claim_undo_send(x, n, err);
-	return st == ST_OK ? owe(x, (struct owed){ .by = OWED_CORE }, err) : st;
+	int sent = 0;
+	enum status st = claim_undo_send(x, n, &sent, err);
+	while (st == ST_OK && sent-- > 0)
+		st = owe(x, (struct owed){ .by = OWED_CORE }, err);
+	return st;
 }
 
 enum run apply_set(struct exact *x, size_t n, struct error *err)

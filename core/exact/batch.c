@@ -91,17 +91,20 @@ static size_t choose_set(struct exact *x)
 static size_t prepare_set(struct exact *x, size_t n)
 {
 	size_t claiming = 0;
+	x->set_claims_in = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct item *item = x->set[i];
 		if (item->judged)
 			item->parks = item->judged = false;
 		item->won = item->unclaims = false;
+		item->won_in = 0;
 		item->claims = !item->parks && !item->ignored;
 		item->outcome = item->ignored     ? OUTCOME_IGNORED
 				: !item->parks    ? OUTCOME_APPLIED
 				: item->why.retry ? OUTCOME_RETRIED
 						  : OUTCOME_PARKED;
 		claiming += item->claims;
+		x->set_claims_in |= item->claims ? item->claims_in : 0;
 	}
 	x->xid = 0;
 	return x->instance->claim == EFFECTD_CLAIM_KEY ? claiming : 0;
@@ -296,14 +299,47 @@ static enum exact_result result_of(enum run run)
 	return results[run];
 }
 
+/* The day must be a function of the message: else a copy is looked for on a day where its claim is not. */
+static bool days_agree(struct exact *x, struct error *err)
+{
+	if (!(x->days.in & CLAIM_IN_DAYS))
+		return true;
+	sort_items(x);
+	for (size_t i = 1; i < x->sorted_count; i++) {
+		const struct item *item = x->sorted[i], *before = x->sorted[i - 1];
+		if (!item->twin || item->day == before->day || !item->has_day || !before->has_day)
+			continue;
+		error_set(err, ST_INTERNAL,
+			  "the plugin is broken: it gave the key %.*s two event days, with claims = daily one key must "
+			  "have one",
+			  (int)item->key.len, item->key.data);
+		return false;
+	}
+	return true;
+}
+
+/* True: go on with what is left of the turn. */
+static bool find_days(struct exact *x, struct error *err)
+{
+	bool changed = false;
+	x->days_stale = false;
+	if (days_look_again(x, &changed, err) != ST_OK)
+		x->session = NULL;
+	return changed;
+}
+
 enum exact_result batch_run(struct exact *x, struct error *err)
 {
 	size_t n;
 	bool worked = false, dead = false;
+	if (!days_agree(x, err))
+		return EXACT_BROKEN;
 	x->aside = 0;
 	x->applied = false;
 	while (!(dead && x->params.stop_on_dead) && (n = choose_set(x)) > 0) {
 		const enum run run = run_set(x, n, err);
+		if (x->days_stale && x->session && !find_days(x, err))
+			return EXACT_ENVIRONMENT;
 		if (run > RUN_SPLIT)
 			return result_of(run);
 		if (run != RUN_COMMITTED)
@@ -315,6 +351,7 @@ enum exact_result batch_run(struct exact *x, struct error *err)
 		worked = true;
 		counter_add(&x->params.counters->batches, 1);
 		x->contention = 0;
+		x->misses_day = false;
 		x->fresh_session_tried = false;
 		x->limit = x->limit * 2 < x->params.batch_max ? x->limit * 2 : x->params.batch_max;
 	}

@@ -12,8 +12,17 @@ static const char claim_sql[] = "INSERT INTO effectd.processed_messages (consume
 				" ON CONFLICT (consumer, message_key) DO NOTHING"
 				" RETURNING message_key, pg_current_xact_id()";
 
+static const char claim_daily_sql[] = "INSERT INTO effectd.processed_messages_daily (consumer, message_key, event_day)"
+				      " SELECT $1, k, d FROM unnest($2::text[], $3::date[]) AS u (k, d)"
+				      " ON CONFLICT (consumer, message_key, event_day) DO NOTHING"
+				      " RETURNING message_key, pg_current_xact_id()";
+
 static const char unclaim_sql[] = "DELETE FROM effectd.processed_messages"
 				  " WHERE consumer = $1 AND message_key = ANY ($2::text[])";
+
+static const char unclaim_daily_sql[] = "DELETE FROM effectd.processed_messages_daily AS c"
+					" USING unnest($2::text[], $3::date[]) AS u (k, d)"
+					" WHERE c.consumer = $1 AND c.message_key = u.k AND c.event_day = u.d";
 
 static const char outbox_sql[] =
 	"INSERT INTO effectd.outbox (consumer, message_key, kind, payload, headers, ordering_key, idempotency_key)"
@@ -24,53 +33,95 @@ static const char parked_before_sql[] = "SELECT FROM effectd.parked_messages WHE
 
 const struct pg_statement exact_statements[EXACT_STATEMENT_COUNT] = {
 	{ .name = "claim", .sql = claim_sql },
+	{ .name = "claim_daily", .sql = claim_daily_sql },
 	{ .name = "unclaim", .sql = unclaim_sql },
+	{ .name = "unclaim_daily", .sql = unclaim_daily_sql },
 	{ .name = "outbox", .sql = outbox_sql },
 	{ .name = "park", .sql = park_sql },
 	{ .name = "parked_before", .sql = parked_before_sql },
 };
 
-/* The keys of those items of the set for which chosen() holds, as one binary text[] parameter. */
-static enum status send_keys(struct exact *x, size_t n, const char *statement, bool (*chosen)(const struct item *),
-			     struct error *err)
+/* In this order everywhere: who claims in both tables never waits in a circle. */
+static const struct {
+	unsigned in;
+	const char *claim, *unclaim;
+} tables[] = {
+	{ CLAIM_IN_TABLE, "claim", "unclaim" },
+	{ CLAIM_IN_DAYS, "claim_daily", "unclaim_daily" },
+};
+
+enum { DATE_OID = 1082, DATE_ZERO_DAY = 10957 /* 2000-01-01, since 1970 */ };
+
+static bool claims(const struct item *item, unsigned in)
 {
-	struct str *keys = arena_alloc(&x->arena, n * sizeof(*keys));
-	if (!keys)
+	return item->claims && (item->claims_in & in);
+}
+
+static bool unclaims(const struct item *item, unsigned in)
+{
+	return item->unclaims && (item->claims_in & in);
+}
+
+/* The days of the chosen items as a binary date[]. */
+static bool date_array(struct exact *x, struct item *const *chosen, size_t count, struct str *ret)
+{
+	char *start = arena_alloc(&x->arena, PG_ARRAY_HEADER + 8 * count);
+	if (!start)
+		return false;
+	char *p = pg_put_array_header(start, DATE_OID, (uint32_t)count, false);
+	for (size_t i = 0; i < count; i++)
+		p = pg_put32(pg_put32(p, 4), (uint32_t)(int32_t)(chosen[i]->day - DATE_ZERO_DAY));
+	*ret = (struct str){ start, (size_t)(p - start) };
+	return true;
+}
+
+/* Sends the statement for those items of the set for which chosen() holds, if there is one. */
+static enum status send_keys(struct exact *x, size_t n, const char *statement, unsigned in,
+			     bool (*chosen)(const struct item *, unsigned), int *ret_sent, struct error *err)
+{
+	struct str *keys = arena_alloc(&x->arena, n * sizeof(*keys)), key_array, day_array = { 0 };
+	struct item **items = arena_alloc(&x->arena, n * sizeof(struct item *));
+	if (!keys || !items)
 		return error_oom(err);
 	size_t count = 0;
-	for (size_t i = 0; i < n; i++)
-		if (chosen(x->set[i]))
-			keys[count++] = x->set[i]->key;
-	struct str array;
-	if (!pg_text_array(&x->arena, keys, count, &array))
+	for (size_t i = 0; i < n; i++) {
+		if (!chosen(x->set[i], in))
+			continue;
+		items[count] = x->set[i];
+		keys[count++] = x->set[i]->key;
+	}
+	if (count == 0)
+		return ST_OK;
+	if (!pg_text_array(&x->arena, keys, count, &key_array) ||
+	    (in == CLAIM_IN_DAYS && !date_array(x, items, count, &day_array)))
 		return error_oom(err);
 	const struct pg_values values = {
-		.count = 2,
-		.data = (const char *const[]){ x->params.consumer, array.data },
-		.lengths = (const int[]){ (int)strlen(x->params.consumer), (int)array.len },
-		.formats = (const int[]){ 1, 1 },
+		.count = in == CLAIM_IN_DAYS ? 3 : 2,
+		.data = (const char *const[]){ x->params.consumer, key_array.data, day_array.data },
+		.lengths = (const int[]){ (int)strlen(x->params.consumer), (int)key_array.len, (int)day_array.len },
+		.formats = (const int[]){ 1, 1, 1 },
 	};
+	*ret_sent += 1;
 	return pg_send(x->session, statement, &values, err);
-}
-
-static bool claims(const struct item *item)
-{
-	return item->claims;
-}
-
-static bool unclaims(const struct item *item)
-{
-	return item->unclaims;
 }
 
 enum status claim_send(struct exact *x, size_t n, struct error *err)
 {
-	return send_keys(x, n, "claim", claims, err);
+	enum status st = ST_OK;
+	int sent = 0;
+	for (size_t i = 0; i < ARRAY_LEN(tables) && st == ST_OK; i++)
+		if (x->set_claims_in & tables[i].in)
+			st = send_keys(x, n, tables[i].claim, tables[i].in, claims, &sent, err);
+	return st;
 }
 
-enum status claim_undo_send(struct exact *x, size_t n, struct error *err)
+enum status claim_undo_send(struct exact *x, size_t n, int *ret_sent, struct error *err)
 {
-	return send_keys(x, n, "unclaim", unclaims, err);
+	enum status st = ST_OK;
+	for (size_t i = 0; i < ARRAY_LEN(tables) && st == ST_OK; i++)
+		if (x->set_claims_in & tables[i].in)
+			st = send_keys(x, n, tables[i].unclaim, tables[i].in, unclaims, ret_sent, err);
+	return st;
 }
 
 enum status parked_before_send(struct exact *x, struct error *err)
@@ -94,7 +145,7 @@ enum status parked_before_read(struct exact *x, bool *ret, struct error *err)
 	return st;
 }
 
-enum status claim_read(struct exact *x, size_t n, struct error *err)
+static enum status read_one(struct exact *x, size_t n, unsigned in, struct error *err)
 {
 	struct pg_result result;
 	enum status st = pg_next(x->session, &result, err);
@@ -109,12 +160,23 @@ enum status claim_read(struct exact *x, size_t n, struct error *err)
 	for (int row = 0; row < result.rows; row++) {
 		int len;
 		const char *key = pg_value(&result, row, 0, &len);
-		while (i < n && !(x->set[i]->claims && x->set[i]->key.len == (size_t)len &&
+		while (i < n && !(claims(x->set[i], in) && x->set[i]->key.len == (size_t)len &&
 				  memcmp(x->set[i]->key.data, key, (size_t)len) == 0))
 			i++;
 		if (i == n)
 			return error_set(err, ST_INTERNAL, "a claim came back that was not asked for");
-		x->set[i++]->won = true;
+		x->set[i++]->won_in |= in;
 	}
 	return ST_OK;
+}
+
+enum status claim_read(struct exact *x, size_t n, struct error *err)
+{
+	enum status st = ST_OK;
+	for (size_t i = 0; i < ARRAY_LEN(tables) && st == ST_OK; i++)
+		if (x->set_claims_in & tables[i].in)
+			st = read_one(x, n, tables[i].in, err);
+	for (size_t i = 0; i < n && st == ST_OK; i++)
+		x->set[i]->won = x->set[i]->claims && x->set[i]->won_in == x->set[i]->claims_in;
+	return st;
 }

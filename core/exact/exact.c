@@ -77,6 +77,11 @@ void exact_set_oldest_event(struct exact *x, int64_t ms)
 	x->oldest_event_ms = ms;
 }
 
+bool exact_misses_day(const struct exact *x)
+{
+	return x->misses_day;
+}
+
 size_t exact_held(const struct exact *x)
 {
 	return x->hand_count;
@@ -180,6 +185,8 @@ enum status exact_attach(struct exact *x, struct pg_session *s, struct error *er
 		st = prepare(s, x->source->statements, x->source->statement_count, err);
 	if (st == ST_OK)
 		st = plugin_instance_prepare(x->instance, s, err);
+	if (st == ST_OK)
+		st = days_read(x, s, err);
 	if (st == ST_OK && x->doubt)
 		st = resolve_doubt(x, s, err);
 	else if (st == ST_OK && x->left_xid)
@@ -316,11 +323,15 @@ static enum exact_result make_item(struct exact *x, struct item *item, struct de
 			error_oom(err);
 			return EXACT_ENVIRONMENT;
 		}
+		item->beyond_window = x->params.beyond_window || d->beyond_window;
+		if (key.has_event_time)
+			days_set(item, key.event_time_us);
 		if (d->suspect >= SUSPECT_PARK)
 			fault_park(x, item, PARK_ENVIRONMENT, true, d->suspect_sqlstate,
 				   "its own statement failed again and again for a reason of the environment");
 		else
 			park_expired(x, item);
+		days_judge(x, item);
 		return EXACT_WORKED;
 	case EFFECTD_IGNORE:
 		item->ignored = true;

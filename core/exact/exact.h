@@ -35,6 +35,7 @@ struct exact_params {
 	bool stop_on_dead;    /* ... and so does one that is parked for a person */
 	unsigned streak_most; /* parked in a row for one reason, nothing applied between: a fault of the program; 0: go
 				 on */
+	bool beyond_window;   /* claims = daily: also what is older than the window */
 	struct consumer_counters *counters;
 	struct exact_observer *observer; /* NULL: nobody looks */
 };
@@ -77,6 +78,10 @@ enum exact_result {
 /* Collects what the source has, beside what is held, and takes one batch as far as it goes. After anything but IDLE,
  * WORKED and CONTENDED ask exact_session_lost(): if so, destroy the session and attach another before the next turn. */
 enum exact_result exact_turn(struct exact *x, struct error *err) MUST_USE;
+
+/* With claims = daily: a day that should be there is not, which is what an EXACT_ENVIRONMENT or a refused session is
+ * about. Whoever keeps the days should look. */
+bool exact_misses_day(const struct exact *x);
 
 bool exact_session_lost(const struct exact *x); /* also true before the first attach */
 int64_t exact_wake_ms(const struct exact *x);   /* when a held delivery is worth another turn; WAIT_FOREVER */

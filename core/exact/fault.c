@@ -74,6 +74,8 @@ void fault_park(struct exact *x, struct item *item, enum park_reason reason, boo
 		.delay_ms = delay_ms,
 		.detail = arena_copy(&x->arena, detail, strlen(detail)),
 		.key = item->key,
+		.has_day = days_storable(item),
+		.day = item->day,
 	};
 	snprintf(item->why.sqlstate, sizeof(item->why.sqlstate), "%s", sqlstate ? sqlstate : "");
 }
@@ -198,6 +200,11 @@ enum run fault_in_core_statement(struct exact *x, size_t n, const char *what, st
 
 enum run fault_in_claim(struct exact *x, size_t n, struct error *err)
 {
+	if (strcmp(err->sqlstate, "23514") == 0 && (x->set_claims_in & CLAIM_IN_DAYS)) {
+		error_wrap(err, "a day of claims is missing");
+		x->days_stale = true;
+		return RUN_AGAIN;
+	}
 	if (strcmp(err->sqlstate, "55P03") != 0)
 		return fault_in_core_statement(x, n, "claiming", err);
 	/* Somebody sits on one of these claims, maybe a stopped process. Find which one; its siblings go on. */

@@ -9,6 +9,17 @@
 #include "exact/exact.h"
 #include "pg/sqlstate.h"
 
+/* Where claims are kept. Both: an effect is applied only if it won its claim in each. */
+enum { CLAIM_IN_TABLE = 1, CLAIM_IN_DAYS = 2 };
+
+/* How the consumer's claims are kept, as the database says; days.c. */
+struct claim_days {
+	unsigned in;       /* CLAIM_IN_... */
+	int64_t window_us; /* with days */
+	int64_t floor;     /* the first day that is kept, since 1970 */
+	int64_t ahead_us;  /* the database's clock, since 1970, before clock_mono_us() */
+};
+
 struct item {
 	struct delivery *d; /* NULL: settled, the source has it back */
 
@@ -17,16 +28,22 @@ struct item {
 	int64_t lock_order;
 	int64_t event_ms; /* when its event happened, since 1970; 0: not known */
 
+	bool has_day;
+	int64_t day;        /* of its event, since 1970, UTC */
+	bool beyond_window; /* a person wants it applied although it may be older than the window */
+
 	/* for the rest of the turn */
-	bool parks;   /* to be parked for `why`: it claims nothing, the plugin is not called */
-	bool plain;   /* its parked row could not be written with all that people read */
-	bool ignored; /* the plugin wants nothing of it, but its source has something to write */
-	bool skipped; /* not again in this turn */
-	bool twin;    /* an unsettled copy of its key came before it */
+	unsigned claims_in; /* where */
+	bool parks;         /* to be parked for `why`: it claims nothing, the plugin is not called */
+	bool plain;         /* its parked row could not be written with all that people read */
+	bool ignored;       /* the plugin wants nothing of it, but its source has something to write */
+	bool skipped;       /* not again in this turn */
+	bool twin;          /* an unsettled copy of its key came before it */
 	struct park why;
 
 	/* what one run of it in a transaction came to */
 	bool claims;          /* takes part in the claim flight */
+	unsigned won_in;      /* where its claim is new */
 	bool won;             /* its claim is new: the effect is ours to apply */
 	bool unclaims;        /* won, but its verdict leaves no claim */
 	bool judged;          /* parks by this run's verdict */
@@ -70,6 +87,7 @@ struct exact {
 	struct item **sorted; /* scratch: all by key, then by arrival */
 	size_t sorted_count;
 	struct item **set;         /* those that share the next transaction, by key */
+	unsigned set_claims_in;    /* where they claim */
 	struct item **order;       /* those of them that won, in the order of applying */
 	struct message **messages; /* scratch for apply_batch */
 	struct owed *owed;
@@ -83,6 +101,10 @@ struct exact {
 	size_t limit;             /* of a set: halved by faults that name nobody, doubled by every commit */
 	unsigned contention;      /* in a row */
 	bool fresh_session_tried; /* for faults that a new session may cure */
+
+	struct claim_days days;
+	bool days_stale; /* a claim found no partition */
+	bool misses_day; /* one that should be there is not */
 
 	uint64_t xid;              /* of the transaction that runs: what won a claim or parks, 0 when nothing does */
 	uint64_t left_xid;         /* of the transaction that a lost session left open, as far as is known; 0: none */
@@ -99,7 +121,15 @@ struct exact {
 enum status claim_send(struct exact *x, size_t n, struct error *err) MUST_USE;
 enum status claim_read(struct exact *x, size_t n, struct error *err) MUST_USE;
 /* Takes claims away again, in the same transaction, of items whose verdict leaves none; *ret_sent statements. */
-enum status claim_undo_send(struct exact *x, size_t n, struct error *err) MUST_USE;
+enum status claim_undo_send(struct exact *x, size_t n, int *ret_sent, struct error *err) MUST_USE;
+
+/* days.c: reads how claims are kept; ST_UNAVAILABLE and misses_day: days are missing. Judges one item by it, parking
+ * what is expired or of the future; after a claim found no partition, all of the turn again. */
+enum status days_read(struct exact *x, struct pg_session *s, struct error *err) MUST_USE;
+void days_set(struct item *item, int64_t event_us);
+void days_judge(struct exact *x, struct item *item);
+bool days_storable(const struct item *item); /* its day fits into parked_messages */
+enum status days_look_again(struct exact *x, bool *ret_changed, struct error *err) MUST_USE;
 
 /* stop_on_dead: is anything parked? In the first flight, so that it is asked after the set's deliveries came. */
 enum status parked_before_send(struct exact *x, struct error *err) MUST_USE;
@@ -145,7 +175,7 @@ void fault_park(struct exact *x, struct item *item, enum park_reason reason, boo
 
 enum { SUSPECT_PARK = 7 }; /* that many environment faults in its own statement, five of them alone, park a message */
 
-enum { EXACT_STATEMENT_COUNT = 5 };
+enum { EXACT_STATEMENT_COUNT = 7 };
 extern const struct pg_statement exact_statements[EXACT_STATEMENT_COUNT];
 
 #endif

@@ -16,14 +16,15 @@ const char *const park_reason_names[PARK_REASON_COUNT] = {
 const char park_sql[] =
 	"INSERT INTO effectd.parked_messages"
 	" (consumer, message_key, fingerprint, body, properties, content_type, headers, exchange, routing_key,"
-	"  status, reason, sqlstate, detail, attempts, next_attempt_at)"
+	"  status, reason, sqlstate, detail, attempts, next_attempt_at, event_day)"
 	" VALUES ($1, $2, sha256(sha256($3::bytea) || $4::bytea), $3, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-	"  CASE WHEN $10::text = 'retry' THEN now() + $15::bigint * interval '1 millisecond' END)"
+	"  CASE WHEN $10::text = 'retry' THEN now() + $15::bigint * interval '1 millisecond' END,"
+	"  date '1970-01-01' + $16::int)"
 	" ON CONFLICT (consumer, coalesce(message_key, ''), fingerprint)"
 	" DO UPDATE SET deliveries = parked_messages.deliveries + 1"
 	" RETURNING pg_current_xact_id()";
 
-enum { PARAM_COUNT = 15, SHOWN_BYTES = 1000, SHORT_MAX = 255 /* of a short string in AMQP */ };
+enum { PARAM_COUNT = 16, SHOWN_BYTES = 1000, SHORT_MAX = 255 /* of a short string in AMQP */ };
 
 struct row {
 	const char *data[PARAM_COUNT];
@@ -135,7 +136,8 @@ enum status park_send(struct pg_session *s, const char *consumer, const struct m
 	const struct str exchange = why->plain ? absent : park_shown(arena, m->exchange);
 	const struct str routing_key = why->plain ? absent : park_shown(arena, m->routing_key);
 	const struct str headers_text = why->plain ? absent : headers(m, arena);
-	char delay[24];
+	char delay[24], day[24];
+	const int day_len = snprintf(day, sizeof(day), "%lld", (long long)why->day);
 	const int delay_len = snprintf(delay, sizeof(delay), "%lld", (long long)why->delay_ms);
 
 	struct row row = { .count = 0 };
@@ -154,6 +156,7 @@ enum status park_send(struct pg_session *s, const char *consumer, const struct m
 	row_add_str(&row, detail);
 	row_add(&row, why->retry ? "1" : "0", 1, false);
 	row_add(&row, delay, (size_t)delay_len, false);
+	row_add(&row, why->has_day ? day : NULL, (size_t)day_len, false);
 	const struct pg_values values = { row.count, row.data, row.lengths, row.formats };
 	return pg_send(s, "park", &values, err);
 }

@@ -38,6 +38,8 @@ struct park {
 	char sqlstate[6];   /* "" without one */
 	const char *detail; /* one sentence; whatever its bytes */
 	struct str key;     /* absent when there is none */
+	bool has_day;
+	int64_t day; /* of its event, since 1970, UTC */
 };
 
 struct message;

@@ -24,6 +24,7 @@ struct delivery {
 	int64_t not_before_ms;    /* when it is worth another try, on clock_mono_ms() */
 	bool entered;             /* counted as inside plugin code, in careful mode */
 	bool journalled;          /* its source keeps a row about it that goes when it settles */
+	bool beyond_window;       /* a person said that it may be older than the window */
 	bool gone;                /* it was taken away from its source while we worked: forget it */
 };
 

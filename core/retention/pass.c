@@ -95,10 +95,15 @@ static enum status prune_one(struct pass *p, struct pg_session *s, struct pass_c
 static enum status keep_days(struct pass *p, struct error *err)
 {
 	struct pg_session *owner = NULL;
+	const struct days looked = p->days;
 	enum status st = pg_session_open(&owner, &p->owner, p->waiter, err);
 	if (st == ST_OK)
 		st = days_keep(owner, &p->days, err);
 	pg_session_destroy(owner);
+	if (p->days.busy) {
+		p->days = looked;
+		p->days.busy = true;
+	}
 	if (st == ST_OK && (p->days.made > 0 || p->days.dropped > 0))
 		log_info("days_kept", LOG_STR("database", p->database), LOG_STR("floor", days_text(p->days.floor).text),
 			 LOG_INT("made", p->days.made), LOG_INT("dropped", p->days.dropped));

@@ -4,6 +4,7 @@
 
 #include "base/counters.h"
 #include "config/config.h"
+#include "pg/session.h"
 #include "plugin/options.h"
 #include "run/vitals.h"
 #include <stdatomic.h>
@@ -49,6 +50,12 @@ struct consumer_reporter {
 void consumer_reporter_init(struct consumer_reporter *r, const struct config_consumer *config, config_report *report,
 			    void *arg);
 void consumer_report_setting(void *reporter, const struct plugin_setting *setting, const char *text);
+
+/* host.c: this session claims for the consumer from now on, if its row in the registry allows that: see registry.h. */
+enum status consumer_host(struct consumer *c, struct pg_session *s, struct error *err) MUST_USE;
+
+/* A day of claims is missing: whoever keeps them, if anybody of this process does, shall look now. */
+void consumer_miss_day(const struct consumer *c);
 
 static inline size_t consumer_vitals_count(const struct consumer *c)
 {

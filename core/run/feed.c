@@ -143,6 +143,8 @@ static bool have_database(struct feeder *w)
 	if (st == ST_OK)
 		st = migrate_require(w->pg, &err);
 	if (st == ST_OK)
+		st = consumer_host(w->feed->params.consumer, w->pg, &err);
+	if (st == ST_OK)
 		st = ask_window(w, &err);
 	if (st == ST_OK)
 		st = exact_attach(w->exact, w->pg, &err);
@@ -251,6 +253,7 @@ static enum status start_feeder(struct feed *f, struct feeder *w, struct error *
 		.retry_max_ms = config->retry_max_ms,
 		.max_attempts = config->max_attempts,
 		.in_order = config->order == ORDER_QUEUE,
+		.beyond_window = f->params.beyond_window,
 		.counters = &consumer->counters,
 	};
 	w->feed = f;

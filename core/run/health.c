@@ -40,6 +40,12 @@ static bool schema(const struct view *view, const struct consumer *c, size_t num
 	return atomic_load((_Atomic bool *)&c->vitals[number].schema_wrong);
 }
 
+static bool days(const struct view *view, const struct consumer *c, size_t number)
+{
+	(void)view;
+	return atomic_load((_Atomic bool *)&c->vitals[number].day_missing);
+}
+
 static bool broken(const struct view *view, const struct consumer *c, size_t number)
 {
 	(void)view;
@@ -87,6 +93,8 @@ static const struct {
 } reasons[] = {
 	{ "stuck", stuck, "its loop did not turn for longer than the watchdog allows" },
 	{ "schema", schema, "effectd's tables are not what it needs: `effectd migrate status` tells" },
+	{ "days", days,
+	  "days of claims are missing, its work waits: `effectd retention --once` makes them or tells why" },
 	{ "broken", broken, "the plugin broke the rules: mend it, then restart effectd; the log tells what" },
 	{ "closed", closed, "a fault of the program stopped it, it tries again now and then; the log tells what" },
 	{ "database", database, "no session with PostgreSQL" },

@@ -1,14 +1,16 @@
-/* A worker as a host of its consumer: before a session claims anything, effectd.consumers must say that claims are kept
+/* Hosting a consumer: before a session claims anything, effectd.consumers must say that claims are kept
  * as this process means to keep them. What a new row or another window means is said once a process, before it acts. */
 #include "base/log.h"
 #include "retention/registry.h"
-#include "run/loop.h"
+#include "run/consumer.h"
+#include <errno.h>
+#include <unistd.h>
 
 /* A consumer under a new name has no claims. Whoever renamed one should hear of it before its queue is applied anew. */
-static enum status tell_of_others(struct worker *w, struct error *err)
+static enum status tell_of_others(const struct consumer *c, struct pg_session *s, struct error *err)
 {
 	CLEANUP(buffer_finish) struct buffer names = { 0 };
-	const enum status st = registry_idle(w->pg, w->consumer->config->name, &names, err);
+	const enum status st = registry_idle(s, c->config->name, &names, err);
 	if (st == ST_OK && names.len > 0)
 		log_warn("consumer_is_new", LOG_STR("idle_consumers", buffer_text(&names)),
 			 LOG_STR("next",
@@ -23,10 +25,10 @@ static bool shrinks(int64_t from_ms, int64_t to_ms)
 	return to_ms >= 0 && (from_ms < 0 || to_ms < from_ms);
 }
 
-enum status worker_host(struct worker *w, struct error *err)
+enum status consumer_host(struct consumer *c, struct pg_session *s, struct error *err)
 {
-	const struct config_consumer *config = w->consumer->config;
-	const bool first = !atomic_exchange(&w->consumer->registered, true);
+	const struct config_consumer *config = c->config;
+	const bool first = !atomic_exchange(&c->registered, true);
 	const struct registration registration = {
 		.consumer = config->name,
 		.daily = config->claims == CLAIMS_DAILY,
@@ -34,9 +36,9 @@ enum status worker_host(struct worker *w, struct error *err)
 		.first = first,
 	};
 	struct registered before;
-	enum status st = registry_host(w->pg, &registration, &before, err);
+	enum status st = registry_host(s, &registration, &before, err);
 	if (st == ST_OK && first && !before.known)
-		st = tell_of_others(w, err);
+		st = tell_of_others(c, s, err);
 	if (st == ST_OK && first && before.known && shrinks(before.old_window_ms, config->retention_ms))
 		log_warn("window_shrinks",
 			 LOG_INT("from_s", before.old_window_ms < 0 ? -1 : before.old_window_ms / 1000),
@@ -44,6 +46,13 @@ enum status worker_host(struct worker *w, struct error *err)
 			 LOG_STR("next", "the next pass of retention deletes the claims in between; copies of their "
 					 "messages are not recognised after that"));
 	if (st != ST_OK && first)
-		atomic_store(&w->consumer->registered, false);
+		atomic_store(&c->registered, false);
 	return st;
+}
+
+void consumer_miss_day(const struct consumer *c)
+{
+	const uint64_t one = 1;
+	if (c->keeper_fd >= 0 && write(c->keeper_fd, &one, sizeof(one)) < 0)
+		log_debug("wake_failed", LOG_INT("errno", errno));
 }

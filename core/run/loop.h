@@ -83,9 +83,6 @@ void worker_lose_database(struct worker *w);
 void worker_leave_broker(struct worker *w);
 bool worker_is_program_fault(enum status st, const struct error *err);
 
-/* host.c: this session claims for the consumer from now on, if its row in the registry allows that. */
-enum status worker_host(struct worker *w, struct error *err) MUST_USE;
-
 /* closure.c: a consumer that must not go on. */
 void worker_close_consumer(struct worker *w, bool for_good, const struct error *err);
 bool worker_consumer_is_closed(const struct worker *w);

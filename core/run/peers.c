@@ -71,7 +71,7 @@ bool worker_have_database(struct worker *w)
 	if (st == ST_OK && w->must_test)
 		st = test_write(w, &err);
 	if (st == ST_OK)
-		st = worker_host(w, &err);
+		st = consumer_host(w->consumer, w->pg, &err);
 	if (st == ST_OK)
 		st = exact_attach(w->exact, w->pg, &err);
 	if (st == ST_OK) {
@@ -94,8 +94,10 @@ bool worker_have_database(struct worker *w)
 	if (w->amqp && w->held_since_ms == 0)
 		w->held_since_ms = clock_mono_ms();
 	const int64_t wait_ms = backoff_next_ms(&w->pg_backoff);
-	log_warn("database_unavailable", LOG_ERR(&err), LOG_INT("retry_ms", wait_ms),
-		 LOG_INT("held", exact_held(w->exact)));
+	if (exact_misses_day(w->exact))
+		consumer_miss_day(w->consumer);
+	log_warn(exact_misses_day(w->exact) ? "claim_days_missing" : "database_unavailable", LOG_ERR(&err),
+		 LOG_INT("retry_ms", wait_ms), LOG_INT("held", exact_held(w->exact)));
 	worker_pause(w, wait_ms);
 	return false;
 }

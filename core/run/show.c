@@ -23,6 +23,7 @@ void worker_show(struct worker *w)
 	vitals_set_connected(v, PEER_DATABASE, w->pg && !exact_session_lost(w->exact));
 	atomic_store_explicit(&v->schema_wrong, w->schema_wrong, memory_order_relaxed);
 	atomic_store_explicit(&v->stalled, w->stall.stalled, memory_order_relaxed);
+	atomic_store_explicit(&v->day_missing, exact_misses_day(w->exact), memory_order_relaxed);
 	atomic_store_explicit(&v->inflight, exact_held(w->exact), memory_order_relaxed);
 }
 

@@ -30,6 +30,7 @@ struct vitals {
 	_Atomic int state; /* enum worker_state */
 	_Atomic bool connected[PEER_COUNT];
 	_Atomic bool schema_wrong;
+	_Atomic bool day_missing;
 	_Atomic bool stalled;
 	_Atomic uint64_t inflight; /* deliveries in hand */
 	_Atomic uint64_t ticks;    /* turns of its loop and of its waits */

@@ -29,6 +29,8 @@ static void hold(struct worker *w, const struct error *err)
 	const int64_t now = clock_mono_ms();
 	if (w->held_since_ms == 0)
 		w->held_since_ms = now;
+	if (exact_misses_day(w->exact))
+		consumer_miss_day(w->consumer);
 	log_warn("batch_rolled_back", LOG_ERR(err), LOG_INT("held", exact_held(w->exact)));
 	if (pg_sqlstate_kind(err).traits & FAULT_TRAIT_SESSION)
 		exact_detach(w->exact); /* another session may lead to another server */

@@ -14,8 +14,8 @@ static const char lease_sql[] = "UPDATE effectd.parked_messages AS p SET leased_
 				"   AND (leased_until IS NULL OR leased_until < now())"
 				"  ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED)"
 				" RETURNING id, leased_until, body, properties, attempts::bigint, crashes::bigint,"
-				" NOT beyond_window AND " PARKED_IS_BEYOND_WINDOW_SQL;
-enum { ID, LEASE, BODY, PROPERTIES, ATTEMPTS, CRASHES, EXPIRED };
+				" NOT beyond_window AND " PARKED_IS_BEYOND_WINDOW_SQL ", beyond_window";
+enum { ID, LEASE, BODY, PROPERTIES, ATTEMPTS, CRASHES, EXPIRED, BEYOND_WINDOW };
 
 static const char enter_sql[] = "UPDATE effectd.parked_messages SET crashes = crashes + 1"
 				" WHERE id = $1 AND leased_until = $2";
@@ -29,6 +29,7 @@ static const char done_sql[] = "DELETE FROM effectd.parked_messages WHERE id = $
 static const char failed_sql[] =
 	"UPDATE effectd.parked_messages SET attempts = attempts + 1, crashes = 0, leased_until = NULL,"
 	" status = $3, reason = $4, sqlstate = $5, detail = $6, message_key = coalesce(message_key, $7),"
+	" event_day = coalesce(event_day, date '1970-01-01' + $9::int),"
 	" next_attempt_at = CASE WHEN $3 = 'retry' THEN now() + $8::bigint * interval '1 millisecond' END"
 	" WHERE id = $1 AND leased_until = $2";
 
@@ -143,10 +144,18 @@ static enum status parked_park(struct source *src, struct pg_session *s, struct 
 	const char *status = why->retry ? "retry" : "dead", *reason = park_reason_names[why->reason];
 	const struct str detail = park_shown(arena, (struct str){ why->detail, why->detail ? strlen(why->detail) : 0 });
 	const struct str key = why->plain ? (struct str){ 0 } : why->key;
-	char delay[24];
+	char delay[24], day[24];
 	const int delay_len = snprintf(delay, sizeof(delay), "%" PRId64, why->delay_ms);
-	const char *data[] = { p->id,       p->lease, status, reason, why->sqlstate[0] ? why->sqlstate : NULL,
-			       detail.data, key.data, delay };
+	const int day_len = snprintf(day, sizeof(day), "%" PRId64, why->day);
+	const char *data[] = { p->id,
+			       p->lease,
+			       status,
+			       reason,
+			       why->sqlstate[0] ? why->sqlstate : NULL,
+			       detail.data,
+			       key.data,
+			       delay,
+			       why->has_day ? day : NULL };
 	const int lengths[] = { sizeof(p->id),
 				sizeof(p->lease),
 				(int)strlen(status),
@@ -154,10 +163,11 @@ static enum status parked_park(struct source *src, struct pg_session *s, struct 
 				(int)strlen(why->sqlstate),
 				(int)detail.len,
 				(int)key.len,
-				delay_len };
-	const int formats[] = { 1, 1, 1, 1, 1, 1, 1, 0 };
+				delay_len,
+				day_len };
+	const int formats[] = { 1, 1, 1, 1, 1, 1, 1, 0, 0 };
 	*ret_sent = 1;
-	return pg_send(s, "parked_failed", &(struct pg_values){ 8, data, lengths, formats }, err);
+	return pg_send(s, "parked_failed", &(struct pg_values){ 9, data, lengths, formats }, err);
 }
 
 static void parked_settle(struct source *src, struct delivery *d, enum outcome outcome)
@@ -192,7 +202,7 @@ static const struct source_ops parked_ops = {
 
 static enum status take(struct parked_source *p, const struct pg_result *r, struct error *err)
 {
-	int id_len = 0, lease_len = 0, body_len = 0, packed_len = 0, expired_len = 0;
+	int id_len = 0, lease_len = 0, body_len = 0, packed_len = 0, flag_len = 0;
 	const char *id = pg_value(r, 0, ID, &id_len), *lease = pg_value(r, 0, LEASE, &lease_len);
 	const char *body = pg_value(r, 0, BODY, &body_len), *packed = pg_value(r, 0, PROPERTIES, &packed_len);
 	if (!id || !lease || id_len != sizeof(p->id) || lease_len != sizeof(p->lease))
@@ -208,13 +218,15 @@ static enum status take(struct parked_source *p, const struct pg_result *r, stru
 		memcpy(p->memory + body_len, packed, (size_t)packed_len);
 	p->attempts = pg_value_int8(r, 0, ATTEMPTS);
 	p->crashes = pg_value_int8(r, 0, CRASHES);
-	const char *expired = pg_value(r, 0, EXPIRED, &expired_len);
+	const char *expired = pg_value(r, 0, EXPIRED, &flag_len);
 	p->expired = expired && *expired;
+	const char *beyond_window = pg_value(r, 0, BEYOND_WINDOW, &flag_len);
 	p->delivery = (struct delivery){
 		.message = { .body = { p->memory, (size_t)body_len },
 			     .codec = &amqp_properties,
 			     .redelivered = true,
 			     .attempt = (uint32_t)p->attempts + 1 },
+		.beyond_window = beyond_window && *beyond_window,
 		.journalled = true, /* the row itself */
 	};
 	struct message *m = &p->delivery.message;

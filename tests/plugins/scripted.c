@@ -5,6 +5,7 @@
  *	"key"         names the effect; a text header `key` of any bytes outweighs it
  *	"key_verdict" what key() answers instead: ignore, retry, reject, broken
  *	"lock_order"  a whole number
+ *	"event_time"  of the key, as JSON has times; "event_second" in seconds since 1970
  *	"do"          statements, in order: [["name", argument...], ...]; without it: [["effect"]]
  *	"verdict"     what apply() answers: ok, ignore, retry, reject, broken, and nonsense, which does not exist
  *	"say"         the sentence behind the verdict
@@ -149,6 +150,14 @@ static effectd_verdict scripted_key(struct effectd_call *call, const struct effe
 	if (verdict != EFFECTD_OK)
 		return verdict;
 	(void)effectd_json_int64(msg, "lock_order", &key->lock_order);
+	int64_t second;
+	struct effectd_str event_time;
+	if (effectd_json_int64(msg, "event_second", &second)) {
+		key->has_event_time = true;
+		key->event_time_us = second * 1000000;
+	} else if (effectd_json_text(msg, "event_time", &event_time)) {
+		key->has_event_time = effectd_json_time(msg, "event_time", &key->event_time_us);
+	}
 	const struct effectd_str text = key_of(msg);
 	if (!text.data && effectd_json_error(msg))
 		return effectd_reject(call, "there is no key");
