@@ -51,8 +51,9 @@ void consumer_reporter_init(struct consumer_reporter *r, const struct config_con
 			    void *arg);
 void consumer_report_setting(void *reporter, const struct plugin_setting *setting, const char *text);
 
-/* host.c: this session claims for the consumer from now on, if its row in the registry allows that: see registry.h. */
-enum status consumer_host(struct consumer *c, struct pg_session *s, struct error *err) MUST_USE;
+/* host.c: this session claims for the consumer from now on, if its row in the registry allows that: see registry.h. Who
+ * serves it, and does not only feed it, also sets the window there. */
+enum status consumer_host(struct consumer *c, struct pg_session *s, bool serves, struct error *err) MUST_USE;
 
 /* A day of claims is missing: whoever keeps them, if anybody of this process does, shall look now. */
 void consumer_miss_day(const struct consumer *c);

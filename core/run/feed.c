@@ -143,7 +143,7 @@ static bool have_database(struct feeder *w)
 	if (st == ST_OK)
 		st = migrate_require(w->pg, &err);
 	if (st == ST_OK)
-		st = consumer_host(w->feed->params.consumer, w->pg, &err);
+		st = consumer_host(w->feed->params.consumer, w->pg, false, &err);
 	if (st == ST_OK)
 		st = ask_window(w, &err);
 	if (st == ST_OK)

@@ -25,10 +25,10 @@ static bool shrinks(int64_t from_ms, int64_t to_ms)
 	return to_ms >= 0 && (from_ms < 0 || to_ms < from_ms);
 }
 
-enum status consumer_host(struct consumer *c, struct pg_session *s, struct error *err)
+enum status consumer_host(struct consumer *c, struct pg_session *s, bool serves, struct error *err)
 {
 	const struct config_consumer *config = c->config;
-	const bool first = !atomic_exchange(&c->registered, true);
+	const bool first = serves && !atomic_exchange(&c->registered, true);
 	const struct registration registration = {
 		.consumer = config->name,
 		.daily = config->claims == CLAIMS_DAILY,

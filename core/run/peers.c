@@ -71,7 +71,7 @@ bool worker_have_database(struct worker *w)
 	if (st == ST_OK && w->must_test)
 		st = test_write(w, &err);
 	if (st == ST_OK)
-		st = consumer_host(w->consumer, w->pg, &err);
+		st = consumer_host(w->consumer, w->pg, true, &err);
 	if (st == ST_OK)
 		st = exact_attach(w->exact, w->pg, &err);
 	if (st == ST_OK) {
