@@ -137,14 +137,16 @@ static int run_retry(struct cli *cli, const struct rows_choice *choice)
 		cli_message(cli, "%zu %s due; the daemon applies them within seconds",
 			    w.actions[APPLY] + w.actions[REMOVE], dry ? "would be" : "are");
 	if (w.actions[REMOVE] > 0)
-		cli_message(cli, "%zu of them change nothing: their key is claimed, so only the row goes",
-			    w.actions[REMOVE]);
+		cli_message(
+			cli,
+			"of these, with a key that is claimed, so that nothing is applied and only the row goes: %zu",
+			w.actions[REMOVE]);
 	if (w.actions[NONE] > 0)
-		cli_message(cli, "%zu left: they are being tried at this moment", w.actions[NONE]);
+		cli_message(cli, "left, because a process is at it: %zu", w.actions[NONE]);
 	if (w.actions[REFUSE] > 0)
 		cli_message(cli,
-			    "%zu left: older than the window, so an earlier copy may have been applied and its claim "
-			    "be gone. Look at your tables, then use --beyond-window, or drop them",
+			    "left, because older than the window: %zu. An earlier copy may have been applied and its "
+			    "claim be gone; look at your tables, then use --beyond-window, or drop",
 			    w.actions[REFUSE]);
 	return w.actions[REFUSE] > 0 ? EXIT_FAILED : rc;
 }

@@ -46,20 +46,25 @@ def ids(listed):
 
 def test_list_names_each_message_with_its_reason_and_marks_those_that_are_claimed(stage, parked):
     stage.deliver(script("rejected", verdict="reject", say="no such customer\x1b[2J"), script("claimed", verdict="reject"),
-                  script("waits", verdict="retry", say="not yet"), b"no json", retry_min="1h", retry_max="1h")
-    stage.db.execute("INSERT INTO effectd.processed_messages (consumer, message_key) VALUES ('work', 'claimed')")
+                  script("waits", verdict="retry", say="not yet"), b"no json", script("daily", verdict="reject"),
+                  retry_min="1h", retry_max="1h")
+    stage.db.execute("""
+        INSERT INTO effectd.processed_messages (consumer, message_key) VALUES ('work', 'claimed'), ('other', 'rejected');
+        CREATE TABLE effectd.a_day PARTITION OF effectd.processed_messages_daily
+            FOR VALUES FROM ('2026-01-01') TO ('2026-01-02');
+        INSERT INTO effectd.processed_messages_daily VALUES ('work', 'daily', '2026-01-01')""")
 
     listed = {row["key"]: row for row in parked("list", "--json")}
-    assert listed.keys() == {"rejected", "claimed", "waits", None}
+    assert listed.keys() == {"rejected", "claimed", "daily", "waits", None}
     assert {key: (row["status"], row["reason"]) for key, row in listed.items()} == {
-        "rejected": ("dead", "rejected"), "claimed": ("dead", "rejected"), "waits": ("retry", "rejected"),
-        None: ("dead", "bad_body")}
-    assert [key for key, row in listed.items() if row["claimed"]] == ["claimed"]
+        "rejected": ("dead", "rejected"), "claimed": ("dead", "rejected"), "daily": ("dead", "rejected"),
+        "waits": ("retry", "rejected"), None: ("dead", "bad_body")}
+    assert [key for key, row in listed.items() if row["claimed"]] == ["claimed", "daily"]
     assert not any(row["beyond_window"] or row["in_work"] for row in listed.values())
     assert listed["waits"]["attempts"] == 1 and listed["waits"]["next_attempt_at"]
 
     lines = parked("list").stdout.splitlines()
-    assert lines[0].split()[:2] == ["ID", "CONSUMER"] and len(lines) == 5
+    assert lines[0].split()[:2] == ["ID", "CONSUMER"] and len(lines) == 6
     assert re.search(r"\bdead +rejected .* rejected +- +no such customer\\x1b\[2J$", "\n".join(lines), re.MULTILINE)
     assert re.search(r"\bclaimed +claimed\b", "\n".join(lines))
     assert "\x1b" not in "".join(lines)
@@ -148,7 +153,7 @@ def test_a_dry_run_says_what_is_new_what_is_claimed_and_what_is_older_than_the_w
     assert {row["key"]: row["action"] for row in would} == {"row1": "apply", "row2": "remove", "row3": "refuse",
                                                             "row4": "none"}
     said = parked("retry", "--all", "--dry-run", rc=1)
-    assert "2 would be due" in said.stderr and "1 of them change nothing" in said.stderr
+    assert "2 would be due" in said.stderr and "only the row goes: 1\n" in said.stderr
     assert "--beyond-window" in said.stderr
     assert {row["key"]: row["action"] for row in parked("retry", "--all", "--dry-run", "--beyond-window", "--json")} == {
         "row1": "apply", "row2": "remove", "row3": "apply", "row4": "none"}
