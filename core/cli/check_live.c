@@ -4,6 +4,7 @@
 #include "cli/check.h"
 #include "pg/migrate.h"
 #include "plugin/instance.h"
+#include "retention/registry.h"
 #include "run/params.h"
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,9 @@ static const char server_sql[] = "SELECT current_setting('server_version'), curr
 /* What the app role must be allowed to, as a worker uses it. */
 static const char privileges_sql[] = "SELECT t.name || ' ' || p.privilege"
 				     "  FROM (VALUES ('effectd.processed_messages', '{SELECT,INSERT,DELETE}'::text[]),"
+				     "               ('effectd.processed_messages_daily', '{SELECT,INSERT,DELETE}'),"
+				     "               ('effectd.consumers', '{SELECT,INSERT,UPDATE}'),"
+				     "               ('effectd.claim_days', '{SELECT}'),"
 				     "               ('effectd.parked_messages', '{SELECT,INSERT,UPDATE,DELETE}'),"
 				     "               ('effectd.outbox', '{SELECT,INSERT}')) AS t (name, privileges),"
 				     "       unnest(t.privileges) AS p (privilege)"
@@ -130,6 +134,31 @@ static void tell_guarantee(struct check *c, const struct subject *s, const struc
 			   (double)config->retention_ms / (24.0 * 60 * 60 * 1000));
 }
 
+/* What a start would do to the consumer's row, before it does it. */
+static void check_registry(struct check *c, const struct subject *s, const struct config_consumer *config,
+			   struct pg_session *session)
+{
+	const struct registration registration = { .consumer = config->name,
+						   .daily = config->claims == CLAIMS_DAILY,
+						   .window_ms = config->retention_ms };
+	CLEANUP(buffer_finish) struct buffer idle = { 0 };
+	struct registered before = { 0 };
+	struct error err = { 0 };
+	enum status st = registry_would_host(session, &registration, &before, &err);
+	if (st == ST_OK && !before.known)
+		st = registry_idle(session, config->name, &idle, &err);
+	if (st != ST_OK)
+		report_error(c, s, s->place, st == ST_INVALID ? "claims" : NULL, &err);
+	if (st == ST_OK && idle.len > 0)
+		check_warning(c, s->place, s->section, NULL,
+			      "it never ran on this database, and nobody hosts %s: if it is one of these under a new "
+			      "name, what was applied already would be applied again",
+			      buffer_text(&idle));
+	if (st == ST_OK && before.known && registry_shrinks(&before, config->retention_ms))
+		check_warning(c, s->place, s->section, "retention",
+			      "the window is longer on this database: a start deletes the claims in between");
+}
+
 /* On a session of its own, as in a worker. */
 static void check_statements(struct check *c, const struct consumer *consumer)
 {
@@ -156,6 +185,7 @@ static void check_statements(struct check *c, const struct consumer *consumer)
 		   consumer->plugin->descriptor.version ? consumer->plugin->descriptor.version : "",
 		   instance->statement_count);
 	tell_guarantee(c, &s, config, instance);
+	check_registry(c, &s, config, session);
 }
 
 static void check_database(struct check *c, const struct config_database *config)

@@ -1,5 +1,6 @@
 /* effectd check: the configuration and the plugins, every problem in one run; with --live also what the servers say. */
 #include "cli/check.h"
+#include "run/interlock.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,19 +12,25 @@ static json_t *optional_text(const char *text)
 	return text ? json_string(text) : json_null();
 }
 
+/* Said at once, or kept for JSON. */
+static void add_finding(json_t *list, const struct config_problem *p)
+{
+	if (!list) {
+		config_report_stderr(NULL, p);
+		return;
+	}
+	json_array_append_new(list, json_pack("{so si so so ss}", "file", optional_text(p->place.file), "line",
+					      p->place.line, "section", optional_text(p->section), "key",
+					      optional_text(p->key), "text", p->text));
+}
+
 static void add_problem(struct check *c, int exit_code, const struct config_problem *p)
 {
 	c->problems++;
 	/* sysexits' numbers happen to rise with gravity: unavailable, permission, configuration */
 	if (exit_code > c->exit_code)
 		c->exit_code = exit_code;
-	if (!c->problem_list) {
-		config_report_stderr(NULL, p);
-		return;
-	}
-	json_array_append_new(c->problem_list, json_pack("{so si so so ss}", "file", optional_text(p->place.file),
-							 "line", p->place.line, "section", optional_text(p->section),
-							 "key", optional_text(p->key), "text", p->text));
+	add_finding(c->problem_list, p);
 }
 
 void check_report(void *arg, const struct config_problem *problem)
@@ -40,6 +47,18 @@ void check_problem(struct check *c, int exit_code, struct config_place place, co
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	add_problem(c, exit_code, &(struct config_problem){ place, section, key, text });
+}
+
+void check_warning(struct check *c, struct config_place place, const char *section, const char *key, const char *fmt,
+		   ...)
+{
+	char text[2048];
+	const size_t head = c->warning_list ? 0 : strlen(strcpy(text, "warning: "));
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text + head, sizeof(text) - head, fmt, ap);
+	va_end(ap);
+	add_finding(c->warning_list, &(struct config_problem){ place, section, key, text });
 }
 
 void check_fact(struct check *c, const char *subject, const char *fmt, ...)
@@ -72,13 +91,35 @@ static void check_plugins(struct check *c)
 			      "there is no [consumer:NAME] section: nothing would run");
 }
 
+/* --- windows --- */
+
+struct warned {
+	struct check *check;
+	const struct config_consumer *consumer;
+};
+
+static void warn_of_window(void *arg, const char *key, const char *text)
+{
+	const struct warned *w = arg;
+	char section[80];
+	snprintf(section, sizeof(section), "consumer:%s", w->consumer->name);
+	check_warning(w->check, w->consumer->place, section, key, "%s", text);
+}
+
+static void check_windows(struct check *c)
+{
+	for (size_t i = 0; i < c->config->consumer_count; i++)
+		interlock_check(&c->config->consumers[i], warn_of_window,
+				&(struct warned){ c, &c->config->consumers[i] });
+}
+
 /* --- the end --- */
 
 static int print_json(const struct check *c)
 {
 	struct buffer out = { 0 };
-	json_t *all = json_pack("{sI sO sO}", "problem_count", (json_int_t)c->problems, "problems", c->problem_list,
-				"facts", c->fact_list);
+	json_t *all = json_pack("{sI sO sO sO}", "problem_count", (json_int_t)c->problems, "problems", c->problem_list,
+				"warnings", c->warning_list, "facts", c->fact_list);
 	AUTOFREE char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
 	json_decref(all);
 	if (!text) {
@@ -128,6 +169,7 @@ static int check(struct check *c, bool live)
 	int rc = EXIT_INTERNAL;
 	if (consumers) {
 		check_plugins(c);
+		check_windows(c);
 		if (live)
 			check_live(c);
 		rc = conclude(c, live);
@@ -145,10 +187,12 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 	struct check c = { .cli = cli };
 	if (cli->json) {
 		c.problem_list = json_array();
+		c.warning_list = json_array();
 		c.fact_list = json_array();
 	}
 	const int rc = check(&c, cli_option_given(cli, "live"));
 	json_decref(c.problem_list);
+	json_decref(c.warning_list);
 	json_decref(c.fact_list);
 	return rc;
 }

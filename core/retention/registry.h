@@ -22,6 +22,12 @@ struct registered {
 	int64_t old_window_ms; /* -1: for good */
 };
 
+/* Does this window forget claims that the one before keeps? */
+static inline bool registry_shrinks(const struct registered *before, int64_t window_ms)
+{
+	return window_ms >= 0 && (before->old_window_ms < 0 || window_ms < before->old_window_ms);
+}
+
 /* Makes this session a host of the consumer, until it ends, and writes or confirms its row.
  * ST_INVALID: the row says that claims are kept otherwise; err tells what to do. ST_UNAVAILABLE: the consumer is being
  * changed at this moment. */

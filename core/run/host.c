@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "retention/registry.h"
 #include "run/consumer.h"
+#include "run/interlock.h"
 #include <errno.h>
 #include <unistd.h>
 
@@ -20,9 +21,10 @@ static enum status tell_of_others(const struct consumer *c, struct pg_session *s
 	return st;
 }
 
-static bool shrinks(int64_t from_ms, int64_t to_ms)
+static void warn_of_window(void *arg, const char *key, const char *text)
 {
-	return to_ms >= 0 && (from_ms < 0 || to_ms < from_ms);
+	(void)arg;
+	log_warn("window_is_short", LOG_STR("key", key), LOG_STR("detail", text));
 }
 
 enum status consumer_host(struct consumer *c, struct pg_session *s, bool serves, struct error *err)
@@ -39,12 +41,14 @@ enum status consumer_host(struct consumer *c, struct pg_session *s, bool serves,
 	enum status st = registry_host(s, &registration, &before, err);
 	if (st == ST_OK && first && !before.known)
 		st = tell_of_others(c, s, err);
-	if (st == ST_OK && first && before.known && shrinks(before.old_window_ms, config->retention_ms))
+	if (st == ST_OK && first && before.known && registry_shrinks(&before, config->retention_ms))
 		log_warn("window_shrinks",
 			 LOG_INT("from_s", before.old_window_ms < 0 ? -1 : before.old_window_ms / 1000),
 			 LOG_INT("to_s", config->retention_ms / 1000),
 			 LOG_STR("next", "the next pass of retention deletes the claims in between; copies of their "
 					 "messages are not recognised after that"));
+	if (st == ST_OK && first)
+		interlock_check(config, warn_of_window, NULL);
 	if (st != ST_OK && first)
 		atomic_store(&c->registered, false);
 	return st;

@@ -92,6 +92,40 @@ def test_a_consumer_whose_claims_are_kept_otherwise_is_refused_with_what_to_do(s
     assert not stage.effects()
 
 
+@pytest.mark.parametrize("settings, key", [
+    ({"retention": "39min"}, "hold_max"),
+    ({"retention": "3d", "max_attempts": 1000, "retry_max": "1h"}, "max_attempts"),
+    ({"retention": "1d", "declare": "yes", "queue_arg__x-message-ttl": 2 * DAY * 1000 + 1}, "queue_arg.x-message-ttl"),
+    ({"retention": "30d", "declare": "yes", "queue_arg__x-message-ttl": DAY * 1000}, None),
+    ({"retention": "never", "max_attempts": 1000, "retry_max": "30d"}, None),
+])
+def test_a_window_shorter_than_a_copy_may_take_is_warned_of(stage, daemon, settings, key):
+    stage.declare()
+    idle = daemon(stage.sections(**settings))
+    report = json.loads(idle.command("check", "--json").stdout)
+    assert [warning["key"] for warning in report["warnings"]] == ([key] if key else [])
+    assert report["problem_count"] == 0
+    assert ("warning: " in idle.command("check").stderr) == bool(key)
+    if key and "declare" not in settings:
+        with idle:
+            idle.wait_log(rf"event=window_is_short consumer={CONSUMER} .*key={key}\b")
+
+
+def test_check_says_what_a_start_would_do_to_the_row(stage, daemon):
+    stage.declare()
+    check = lambda **settings: daemon(stage.sections(**settings), name="check").command("check", "--live", "--json")
+    register(stage.db, 30, consumer="former")
+    warning, = json.loads(check().stdout)["warnings"]
+    assert "nobody hosts former" in warning["text"]
+    register(stage.db, 30)
+    assert json.loads(check(retention="31d").stdout)["warnings"] == []
+    warning, = json.loads(check(retention="29d").stdout)["warnings"]
+    assert warning["key"] == "retention"
+    done = check(claims="daily", retention="30d")
+    assert done.rc == 78 and "effectd migrate claims" in json.loads(done.stdout)["problems"][0]["text"]
+    assert registry(stage.db)[CONSUMER] == ("table", 30 * DAY)
+
+
 # --- who prunes what ---
 
 
