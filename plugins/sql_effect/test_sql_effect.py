@@ -1,9 +1,6 @@
 """sql_effect on real servers: what its README says, exact values, and every mistake found before the first message."""
-import configparser
 import datetime
 import json
-import os
-import re
 import uuid
 from decimal import Decimal
 
@@ -11,22 +8,12 @@ import pytest
 
 from lib import build, config
 from lib.daemon import effectd
+from lib.documented import options
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 LARGEST = 9223372036854775807
 
-with open(os.path.join(HERE, "README.md"), encoding="utf-8") as _file:
-    README = _file.read()
-
-
 def documented(consumer):
-    """The plugin's options of the README's section of that consumer."""
-    text = next(block for block in re.findall(r"```ini\n(.*?)```", README, re.DOTALL)
-                if f"[consumer:{consumer}]" in block)
-    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), strict=True)
-    parser.optionxform = str
-    parser.read_string(text)
-    return {name: value for name, value in parser[f"consumer:{consumer}"].items() if name.startswith("plugin.")}
+    return options("plugins/sql_effect/README.md", consumer)
 
 
 def test_loyalty_without_c_credits_each_order_once(shop, order):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import programs
 from client import wait_all
 from lib import build, config
+from lib.documented import options
 
 TEXTBOOK, GO, DRAIN = "textbook Python", "Go, 8 connections", "drain, no database"
 ROWS, SET = "rows", "set"  # a statement or two for each message, or two statements for a whole batch
@@ -58,6 +59,14 @@ class Effectd(Contender):
         return wait_all(clients, timeout)
 
 
+class SqlEffect(Effectd):
+    """The same consumer without C: the section that the docs show."""
+
+    def start(self, scene, deliveries):
+        return [start_daemon(scene, {"loyalty": build.plugin("sql_effect")}, workers=self.connections,
+                             batch_max=self.batch, **options("plugins/sql_effect/README.md", "loyalty"))]
+
+
 def start_daemon(scene, plugins, **settings):
     """effectd run with a consumer for each (name, plugin file); the scene's queues in the same order."""
     sections = config.base(scene.database, scene.vhost, scene.folder)
@@ -78,6 +87,10 @@ def effectd_name(workers, batch, kind):
     return f"effectd, {workers} worker{'s'[:workers > 1]}, batch {batch}, {'rows' if kind == ROWS else 'apply_batch'}"
 
 
+def sql_effect_name(workers, batch):
+    return f"sql_effect, {workers} worker{'s'[:workers > 1]}, batch {batch}"
+
+
 def floor(connections, kind, batch=FLOOR_BATCH, name=None):
     return Peer(name or floor_name(connections, kind), [programs.FLOOR, batch, kind], processes=connections,
                 connections=connections, kind=kind, batch=batch)
@@ -85,6 +98,10 @@ def floor(connections, kind, batch=FLOOR_BATCH, name=None):
 
 def effectd(workers, batch, kind):
     return Effectd(effectd_name(workers, batch, kind), workers, kind, batch, FEWER.get(batch, 10**9))
+
+
+def sql_effect(workers, batch):
+    return SqlEffect(sql_effect_name(workers, batch), workers, ROWS, batch)
 
 
 def textbook():
@@ -100,7 +117,8 @@ def for_throughput():
     return [textbook(), go(), Peer(DRAIN, [programs.DRAIN], database=False),
             *[floor(connections, kind) for connections in (1, 2) for kind in (ROWS, SET)],
             *[effectd(workers, batch, kind) for workers in (1, 2) for kind in (ROWS, SET) for batch in BATCHES
-              if batch > 1 or kind == ROWS]]
+              if batch > 1 or kind == ROWS],
+            sql_effect(2, 100)]
 
 
 def for_latency():
