@@ -1,6 +1,6 @@
 /* effectd plugin: what can be loaded from the plugin folder, and what one plugin declares. Looking at a plugin loads it
  * as the daemon would, with the same checks, and calls nothing but its entry. */
-#include "cli/cli.h"
+#include "cli/cmd_plugin.h"
 #include "plugin/options.h"
 #include <dirent.h>
 #include <jansson.h>
@@ -296,6 +296,8 @@ int cmd_plugin(struct cli *cli, int argc, char **argv)
 		return run_list(cli, argc - 1, argv + 1);
 	if (argc > 0 && strcmp(argv[0], "show") == 0)
 		return run_show(cli, argc - 1, argv + 1);
-	return argc > 0 ? cli_usage_error(cli, "it cannot %s a plugin: list or show", argv[0])
-			: cli_usage_error(cli, "list or show?");
+	if (argc > 0 && strcmp(argv[0], "new") == 0)
+		return plugin_new(cli, argc - 1, argv + 1);
+	return argc > 0 ? cli_usage_error(cli, "it cannot %s a plugin: list, show or new", argv[0])
+			: cli_usage_error(cli, "list, show or new?");
 }

@@ -77,6 +77,11 @@ static const struct cli_option outbox_options[] = {
 	{ NULL, NULL, NULL },
 };
 
+static const struct cli_option plugin_options[] = {
+	{ "lang", "LANGUAGE", "new: c, c++, rust or sql" },
+	{ NULL, NULL, NULL },
+};
+
 const struct verb verbs[] = {
 	{
 		.name = "run",
@@ -155,14 +160,17 @@ const struct verb verbs[] = {
 	},
 	{
 		.name = "plugin",
-		.arguments = "list [FOLDER] | show FILE",
-		.help = "what can be loaded; what one plugin declares",
+		.arguments = "list [FOLDER] | show FILE | new NAME",
+		.help = "what can be loaded; what one plugin declares; a new plugin's project",
 		.examples = "  effectd plugin list                     the files of plugin_dir, refused ones with the "
 			    "reason\n"
 			    "  effectd plugin show loyalty_points.so   options and statements of a file there\n"
 			    "  effectd plugin show ./build/mine.so --json\n"
+			    "  effectd plugin new refunds              a project in ./refunds that builds and runs\n"
+			    "  effectd plugin new refunds --lang sql   c (default), c++, rust, or sql: no code\n"
 			    "\n"
 			    "Each file is loaded and checked as the daemon does it. Exit code 1: one was refused.\n",
+		.options = plugin_options,
 		.run = cmd_plugin,
 	},
 	{

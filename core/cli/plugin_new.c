@@ -1,0 +1,134 @@
+/* effectd plugin new: a small project that builds, passes its test and runs as it is. Nothing that exists is touched.
+ */
+#include "cli/cmd_plugin.h"
+#include "cli/skeleton.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_BYTES_MAX = 40 };
+
+static const char example[] = "example"; /* what the project is called in the skeleton */
+
+static const struct language {
+	const char *name;
+	const char *parts[3];
+	const char *next; /* what to do then, in the project */
+} languages[] = {
+	{ "c", { "all", "built", "c" }, "meson setup build && meson test -C build" },
+	{ "c++", { "all", "built", "cxx" }, "meson setup build && meson test -C build" },
+	{ "rust", { "all", "built", "rust" }, "./build.sh" },
+	{ "sql", { "all", "sql" }, "./test.py" },
+};
+
+static const struct language *find_language(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(languages); i++)
+		if (strcmp(languages[i].name, name) == 0)
+			return &languages[i];
+	return NULL;
+}
+
+static bool has_part(const struct language *language, const char *part)
+{
+	for (size_t i = 0; i < ARRAY_LEN(language->parts); i++)
+		if (language->parts[i] && strcmp(language->parts[i], part) == 0)
+			return true;
+	return false;
+}
+
+/* A consumer's name that is also one in C, in Rust and of a table. */
+static bool is_plain_name(const char *s)
+{
+	const size_t len = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_");
+	return s[0] >= 'a' && s[0] <= 'z' && !s[len] && len <= NAME_BYTES_MAX;
+}
+
+/* text with the project's name in it. */
+static void add_named(struct buffer *out, const char *text, const char *name)
+{
+	for (const char *at; (at = strstr(text, example)); text = at + strlen(example)) {
+		buffer_add(out, text, (size_t)(at - text));
+		buffer_puts(out, name);
+	}
+	buffer_puts(out, text);
+}
+
+static bool write_all(int fd, const char *data, size_t len)
+{
+	while (len > 0) {
+		const ssize_t n = write(fd, data, len);
+		if (n < 0 && errno != EINTR)
+			return false;
+		if (n > 0) {
+			data += n;
+			len -= (size_t)n;
+		}
+	}
+	return true;
+}
+
+/* Makes the folder that path lies in, one level below the project at most. */
+static bool make_folder(const char *path)
+{
+	AUTOFREE char *folder = strdup(path);
+	if (!folder)
+		return false;
+	*strrchr(folder, '/') = '\0';
+	return mkdir(folder, 0777) == 0 || errno == EEXIST;
+}
+
+static bool write_file(const char *path, const struct skeleton_file *file, const char *name)
+{
+	CLEANUP(buffer_finish) struct buffer text = { 0 };
+	add_named(&text, file->text, name);
+	const int fd =
+		text.failed ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file->executable ? 0777 : 0666);
+	if (fd < 0)
+		return false;
+	const bool written = write_all(fd, buffer_text(&text), text.len);
+	return close(fd) == 0 && written;
+}
+
+static int write_project(struct cli *cli, const struct language *language, const char *name)
+{
+	struct buffer out = { 0 };
+	if (mkdir(name, 0777) < 0) {
+		cli_message(cli, "%s: %m", name);
+		return EXIT_FAILED;
+	}
+	for (const struct skeleton_file *file = skeleton_files; file->part; file++) {
+		CLEANUP(buffer_finish) struct buffer path = { 0 };
+		if (!has_part(language, file->part))
+			continue;
+		buffer_printf(&path, "%s/", name);
+		add_named(&path, file->path, name);
+		if (path.failed || !make_folder(buffer_text(&path)) || !write_file(buffer_text(&path), file, name)) {
+			cli_message(cli, "%s: %m", buffer_text(&path));
+			buffer_finish(&out);
+			return EXIT_FAILED;
+		}
+		buffer_printf(&out, "%s\n", buffer_text(&path));
+	}
+	const int rc = cli_print(cli, &out);
+	cli_message(cli, "next: cd %s && %s", name, language->next);
+	return rc;
+}
+
+int plugin_new(struct cli *cli, int argc, char **argv)
+{
+	const char *wanted = cli_option_value(cli, "lang", 0);
+	const struct language *language = find_language(wanted ? wanted : "c");
+	if (argc != 1)
+		return cli_usage_error(cli, "new takes one name: the plugin's, which becomes a folder here");
+	if (!language)
+		return cli_usage_error(cli, "--lang %s is not known: c, c++, rust or sql", wanted);
+	if (!is_plain_name(argv[0]))
+		return cli_usage_error(cli,
+				       "the name %s cannot be a consumer, a table and a C function alike: small "
+				       "letters, digits and _, a letter first, at most %d",
+				       argv[0], NAME_BYTES_MAX);
+	return write_project(cli, language, argv[0]);
+}

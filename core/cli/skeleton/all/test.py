@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Each line of samples.jsonl, fed twice, has its effect once.
+
+    EFFECTD_TEST_DATABASE='host=127.0.0.1 dbname=scratch' ./test.py [FOLDER OF THE PLUGIN]
+
+The database is for tests: schema.sql and effectd's own tables are made in it, and what the samples did before is taken
+away first. Without it the section is checked and nothing else, and the exit code is 77: skipped. EFFECTD names the
+daemon, if it is not in the PATH.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+EFFECTD = os.environ.get("EFFECTD", "effectd")
+DATABASE = os.environ.get("EFFECTD_TEST_DATABASE")
+
+
+def run(*command):
+    """What the command writes to stdout; its failure ends the test."""
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}")
+    return done.stdout
+
+
+def plugin_dir():
+    if len(sys.argv) > 1:
+        return pathlib.Path(sys.argv[1]).resolve()
+    return run("pkg-config", "--variable=plugindir", "effectd").strip()
+
+
+def feed(file, folder):
+    return json.loads(run(EFFECTD, "feed", "-c", file, "--json", "--consumer", "example", "--beyond-window", "--rejects",
+                          folder / "rejects.jsonl", HERE / "samples.jsonl"))
+
+
+def test(folder):
+    file = folder / "effectd.ini"
+    file.write_text(f"[effectd]\nplugin_dir = {plugin_dir()}\nruntime_dir = {folder}\n"
+                    f"include = {HERE / 'example.ini'}\n"
+                    "[broker:main]\nurl = amqp://nobody@127.0.0.1/\n"
+                    f"[database:main]\nconninfo = {DATABASE or 'dbname=none'}\nallow_unsafe_durability = yes\n")
+    run(EFFECTD, "check", "-c", file)
+    if not DATABASE:
+        print("EFFECTD_TEST_DATABASE is not set: only the section was checked", file=sys.stderr)
+        sys.exit(77)
+    run(EFFECTD, "migrate", "up", "-c", file)
+    run("psql", "-qX", "-v", "ON_ERROR_STOP=1", DATABASE, "-f", HERE / "schema.sql", "-c", "TRUNCATE example", "-c",
+        "DELETE FROM effectd.processed_messages WHERE consumer = 'example'")
+
+    lines = len((HERE / "samples.jsonl").read_text().splitlines())
+    first, second = feed(file, folder), feed(file, folder)
+    assert first["applied"] == lines, f"not every sample was applied: {first}"
+    assert second["duplicate"] == lines, f"fed again, not every sample was a duplicate: {second}"
+    rows = run("psql", "-AtqX", DATABASE, "-c", "SELECT id, customer_id, amount FROM example ORDER BY id")
+    assert rows == ("a-1|7|12.50\na-2|7|0.10\na-3|9223372036854775807|12345678901234567890.05\n"), rows
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name:
+        test(pathlib.Path(name))
