@@ -88,7 +88,7 @@ static const struct config_key broker_keys[] = {
 	{ "heartbeat", KEY_DURATION, AT(heartbeat_ms), .fallback = "30s", .min = SEC, .max = 10 * MIN,
 	  .reload = RELOAD_CONSUMER,
 	  .help = "A broker that is silent for about twice this is taken for lost. A plugin that computes longer loses "
-		  "its connection." },
+		  "its connection. A consumer that gets nothing for so long asks whether messages are ready." },
 	{ "tls_ca_file", KEY_PATH, AT(tls_ca_file), .sample = "/etc/effectd/ca.pem", .reload = RELOAD_CONSUMER,
 	  .help = "Certificates that may sign the broker's (PEM); without it the system's." },
 	{ "tls_cert_file", KEY_PATH, AT(tls_cert_file), .sample = "/etc/effectd/client.pem", .reload = RELOAD_CONSUMER,
