@@ -138,6 +138,12 @@ static void a_plugin_in_c_works(void **state)
 	run_right(*state, "right.so");
 }
 
+static void a_plugin_built_with_the_baseline_s_header_works(void **state)
+{
+	place_copy(*state, "baseline", "baseline.so", 0644);
+	run_right(*state, "baseline.so");
+}
+
 static void a_plugin_in_cxx_works(void **state)
 {
 #ifndef HAVE_CXX
@@ -179,6 +185,7 @@ int main(void)
 		TEST(one_file_is_one_plugin),
 		TEST(a_file_that_was_replaced_by_rename_is_loaded_anew),
 		TEST(a_plugin_in_c_works),
+		TEST(a_plugin_built_with_the_baseline_s_header_works),
 		TEST(a_plugin_in_cxx_works),
 		TEST(a_plugin_needs_only_libc_and_exports_one_function),
 	};
