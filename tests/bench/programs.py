@@ -7,6 +7,7 @@ from lib import build
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(build.FOLDER, "bench")
 PUBLISH, DRAIN, FLOOR, GO = (os.path.join(FOLDER, name) for name in ("publish", "drain", "floor", "go_consumer"))
+PROVIDER = os.path.join(FOLDER, "provider")
 TEXTBOOK = os.path.join(HERE, "peers", "textbook.py")
 LOYALTY_ROWS = os.path.join(FOLDER, "loyalty_points_rows.so")
 
@@ -19,11 +20,12 @@ PEERS = {
     LOYALTY_ROWS: [*CC, "-fPIC", "-shared", "-fvisibility=hidden", f"-I{build.ROOT}/include", "loyalty_points_rows.c"],
     GO: ["go", "build", "go_consumer.go"],
 }
+OUTBOX_PEERS = {PROVIDER: [*CC, "provider.c", "-lmicrohttpd"]}
 # Debian's Go packages install their sources here.
 GO_ENV = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode"}
 
 
-def make(own_build):
+def make(own_build, peers=None):
     """own_build: the bench configures effectd itself; else somebody names a build folder in EFFECTD_BUILD."""
     if own_build and not os.path.exists(os.path.join(build.FOLDER, "build.ninja")):
         _run(["meson", "setup", *MESON, build.FOLDER], build.ROOT)
@@ -31,7 +33,7 @@ def make(own_build):
         _run(["meson", "compile", "-C", build.FOLDER], build.ROOT)
     build.require()
     os.makedirs(FOLDER, exist_ok=True)
-    for target, command in PEERS.items():
+    for target, command in (peers or PEERS).items():
         _run([*command[:2], "-o", target, *command[2:]], os.path.join(HERE, "peers"))
 
 

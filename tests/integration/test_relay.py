@@ -1,5 +1,7 @@
 """The relay and HTTP targets: at least once, the same key every time, never before the commit, whatever dies."""
 import json
+import os
+import re
 import threading
 import time
 from collections import Counter, defaultdict
@@ -397,3 +399,26 @@ def test_metrics_and_readiness_show_what_waits_and_what_is_dead(outbox):
     assert metrics.value("effectd_outbox_call_seconds_count", **of["call"]) == 3
     assert metrics.value("effectd_outbox_under_way", relay="main", target="there") == 0
     assert ready.status == 200 and "1 dead outbox rows of kind call" in ready.body
+
+
+def test_no_statement_of_a_relay_scans_or_sorts_the_outbox(outbox, pg):
+    outbox.add(1, 2000, prefix="old")
+    outbox.db.execute("UPDATE effectd.outbox SET status = 'sent', sent_at = now()")
+    outbox.add(1, 50)
+    outbox.add(1, 20, prefix="one", ordering_key="one")
+    explain = ("session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0")
+    conninfo = f"{outbox.db.conninfo} options='{' '.join(f'-c {setting}' for setting in explain)}'"
+    before = os.path.getsize(pg.log)
+    with Provider() as provider:
+        relay = outbox.http(provider, relay={"sent_retention": "7d"}, **{"database:main": {"conninfo": conninfo}})
+        with relay:
+            outbox.wait(sent=2070)
+    with open(pg.log, encoding="utf-8", errors="replace") as log:
+        log.seek(before)
+        plans = re.findall(r"Query Text: (.*?)(?=\n[^\t])", log.read(), re.S)
+    of_outbox = [plan for plan in plans if "effectd.outbox" in plan.partition("\n")[0]]
+    for word in ("WITH due AS", "SET status = m.status", "SET next_attempt_at = now()", "count(*)", "DELETE FROM"):
+        assert any(word in plan for plan in of_outbox), word
+    assert any("Index Scan using outbox_due on outbox" in plan for plan in of_outbox if "WITH due AS" in plan)
+    bad = [plan for plan in of_outbox if re.search(r"Seq Scan|Sort  |Hash Join|Merge Join", plan)]
+    assert not bad, bad[0]
