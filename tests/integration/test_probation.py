@@ -22,8 +22,9 @@ def troupe(stage):
         messages = messages if isinstance(messages, dict) else {queues[0]: messages}
         daemons = daemons or [stage.daemon(workers=2, prefetch=300, **settings)]
         for one in daemons if running else []:
+            mark = one.mark()
             one.start()
-            stage.ready(one, 2 * len(queues))
+            stage.ready(one, 2 * len(queues), since=mark)
         for queue, some in messages.items():
             stage.send(*some, queue=queue)
         for one in [] if running else daemons:
@@ -60,7 +61,7 @@ def test_a_message_that_ends_the_process_is_parked_and_its_siblings_are_applied(
     assert stage.db.rows(ATTEMPTS) == []
 
 
-@pytest.mark.parametrize("queue", [{"queue_type": "classic"}, {"arguments": {"x-delivery-limit": 8}}],
+@pytest.mark.parametrize("queue", [{"queue_type": "classic"}, {"arguments": {"x-delivery-limit": 12}}],
                          ids=["classic", "delivery limit"])
 def test_nobody_is_lost_in_two_consumers_of_two_workers(stage, troupe, queue):
     """Culprits in both, each among innocents; the queue would drop what comes back too often. A culprit goes back with
@@ -81,7 +82,7 @@ def test_nobody_is_lost_in_two_consumers_of_two_workers(stage, troupe, queue):
 def test_innocents_go_back_hardly_ever(stage, troupe):
     """Once with the crash in normal running, and one of them with each that follows: the queue drops none."""
     names = [f"k{n:03}" for n in range(200)]
-    stage.declare(arguments={"x-delivery-limit": 4})
+    stage.declare(arguments={"x-delivery-limit": 6})
     codes = troupe([*map(script, names[:100]), {"key": "culprit", "die": "segv"}, *map(script, names[100:])],
                    running=True)
     assert len(codes) <= MOST
@@ -91,7 +92,7 @@ def test_innocents_go_back_hardly_ever(stage, troupe):
 
 def test_two_processes_on_one_queue_find_it_together(stage, troupe):
     names = [f"k{n:03}" for n in range(200)]
-    stage.declare(arguments={"x-delivery-limit": 8})
+    stage.declare(arguments={"x-delivery-limit": 20})
     daemons = [stage.daemon(name, workers=2, prefetch=300) for name in ("first", "second")]
     codes = troupe([*map(script, names[:50]), {"key": "culprit", "die": "segv"}, *map(script, names[50:])],
                    daemons=daemons, running=True)
