@@ -212,7 +212,7 @@ def test_a_message_whose_own_statement_always_times_out_is_found_and_parked_for_
     names = [f"k{n}" for n in range(8)]
     messages = [script(name) for name in names]
     messages[3] = script("k3", ["effect"], run("SELECT pg_sleep(30)"))
-    counts = stage.one_batch(messages, plugin=plugin, database={"statement_timeout": "100ms", "lock_timeout": "90ms"},
+    counts = stage.one_batch(messages, plugin=plugin, database={"statement_timeout": "500ms", "lock_timeout": "400ms"},
                              retry_min="1min", timeout=60)
     assert outcomes(counts) == {"applied": 7, "retried": 1}
     stage.assert_once(set(names) - {"k3"})
@@ -342,7 +342,8 @@ def test_twenty_faults_of_one_kind_in_a_row_stop_the_consumer(stage, kind, batch
         closed(daemon)
         wait_until(lambda: stage.vhost.depth(QUEUE).unacked == 0, 15, "the deliveries to go back")
     parked = len(stage.parked())
-    assert parked < 20 and stage.vhost.depth(QUEUE).ready == 60 - parked
+    # The last ack may be lost with its channel: that message comes again, and finds its row.
+    assert parked < 20 and stage.vhost.depth(QUEUE).ready - (60 - parked) in (0, 1)
     assert parked == 19 or batch_max > 1
 
 
