@@ -119,6 +119,9 @@ def daemon(tmp_path):
     started = []
 
     def make(sections, *args, name="effectd", env=None):
+        if isinstance(sections, dict) and "runtime_dir" in sections.get("effectd", {}):  # one daemon each
+            folder = os.path.join(sections["effectd"]["runtime_dir"], name)
+            sections = {**sections, "effectd": {**sections["effectd"], "runtime_dir": folder}}
         started.append(Effectd(tmp_path / name, sections, args, env))
         return started[-1]
 

@@ -90,8 +90,10 @@ int cmd_outbox(struct cli *cli, int argc, char **argv);
 int cmd_parked(struct cli *cli, int argc, char **argv);
 int cmd_plugin(struct cli *cli, int argc, char **argv);
 int cmd_retention(struct cli *cli, int argc, char **argv);
+int cmd_reload(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_try(struct cli *cli, int argc, char **argv);
+int cmd_status(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);
 
 #endif

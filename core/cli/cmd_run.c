@@ -28,6 +28,7 @@ int cmd_run(struct cli *cli, int argc, char **argv)
 	struct error err = { 0 };
 	enum status st = consumers && relays ? ST_OK : error_oom(&err);
 	const struct process_options options = {
+		.config_file = cli->config_file,
 		.consumers = consumers,
 		.consumer_count = st == ST_OK ? collect(cli, "consumer", consumers) : 0,
 		.relays = relays,

@@ -82,6 +82,11 @@ static const struct cli_option plugin_options[] = {
 	{ NULL, NULL, NULL },
 };
 
+static const struct cli_option reload_options[] = {
+	{ "dry-run", NULL, "only say what a reload would do" },
+	{ NULL, NULL, NULL },
+};
+
 const struct verb verbs[] = {
 	{
 		.name = "run",
@@ -92,6 +97,31 @@ const struct verb verbs[] = {
 			    "  effectd run --relay main              a relay alone, in any number of processes\n",
 		.options = run_options,
 		.run = cmd_run,
+	},
+	{
+		.name = "status",
+		.arguments = "",
+		.help = "what the running daemon does: consumers, rates, outcomes, connections",
+		.examples = "  effectd status\n"
+			    "  effectd status --json | jq '.consumers[] | {name, state, per_second}'\n"
+			    "\n"
+			    "Asks over the socket in runtime_dir. Exit code 1: it is not ready, 69: none runs there.\n",
+		.run = cmd_status,
+	},
+	{
+		.name = "reload",
+		.arguments = "",
+		.help = "make the running daemon read its configuration again",
+		.examples =
+			"  effectd reload --dry-run              the plan: what would be started anew, and why\n"
+			"  effectd reload                        consumers that change drain, the others go on\n"
+			"  effectd reload --json | jq '.plan[] | select(.action != \"keep\")'\n"
+			"\n"
+			"A configuration with a mistake changes nothing: exit code 78, the mistakes on stderr. -c "
+			"FILE\n"
+			"says which daemon is meant, by its runtime_dir; it reads the file that it was started with.\n",
+		.options = reload_options,
+		.run = cmd_reload,
 	},
 	{
 		.name = "migrate",

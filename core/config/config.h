@@ -120,6 +120,7 @@ struct config {
 	struct config_target *targets;
 	struct config_relay *relays;
 	size_t broker_count, database_count, consumer_count, target_count, relay_count;
+	size_t holds;                   /* besides the first owner's */
 	struct config_private *private; /* strings, and where each value came from */
 };
 
@@ -133,7 +134,14 @@ typedef void config_report(void *arg, const struct config_problem *problem);
 /* Reads path and its includes and checks everything that needs no plugin and no server. Reports every problem, and
  * returns ST_INVALID if there was any. What check, start and reload all call. */
 enum status config_load(struct config **ret, const char *path, config_report *report, void *arg) MUST_USE;
-void config_destroy(struct config *c);
+
+/* Only runtime_dir, as far as path can be read: for those who ask a daemon whose files are wrong by now. free() it;
+ * NULL: out of memory. */
+char *config_read_runtime_dir(const char *path);
+
+/* One owner more, each of which calls config_destroy(): the last call frees. One thread only. */
+struct config *config_hold(struct config *c);
+void config_destroy(struct config *c); /* NULL is fine */
 
 /* The report that prints `file:line: [section] key: text` on stderr. */
 config_report config_report_stderr;

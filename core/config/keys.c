@@ -98,7 +98,7 @@ static const struct config_key broker_keys[] = {
 	{ "tls_verify", KEY_BOOL, AT(tls_verify), .fallback = "yes", .reload = RELOAD_CONSUMER,
 	  .help = "Checks the broker's certificate and name. Without it anyone in between can read and answer." },
 	{ "management_url", KEY_TEXT, KEY_FROM_FILE, AT(management_url), .sample = "http://127.0.0.1:15672",
-	  .check = value_check_http_url, .mask = MASK_URL, .reload = RELOAD_CONSUMER,
+	  .check = value_check_http_url, .mask = MASK_URL, .reload = RELOAD_LIVE,
 	  .help = "The broker's management interface: the only way to see a queue's arguments and policies." },
 };
 #undef AT

@@ -20,9 +20,15 @@ char *loader_copy(struct loader *l, const char *data, size_t len)
 	return p;
 }
 
+struct config *config_hold(struct config *c)
+{
+	c->holds++;
+	return c;
+}
+
 void config_destroy(struct config *c)
 {
-	if (!c)
+	if (!c || c->holds-- > 0)
 		return;
 	if (c->private) {
 		arena_finish(&c->private->arena);
@@ -66,20 +72,42 @@ static void complete_sections(struct loader *l, const char *path)
 	(void)s;
 }
 
+static void read_all(struct loader *l, const char *path)
+{
+	l->private->files = loader_alloc(l, FILES_MAX * sizeof(*l->private->files));
+	l->identities = loader_alloc(l, FILES_MAX * sizeof(*l->identities));
+	if (!l->out_of_memory)
+		files_load(l, path);
+	if (!l->out_of_memory)
+		complete_sections(l, path);
+	if (!l->out_of_memory)
+		assign_values(l);
+}
+
+static void ignore(void *arg, const struct config_problem *problem)
+{
+	(void)arg;
+	(void)problem;
+}
+
+char *config_read_runtime_dir(const char *path)
+{
+	CLEANUP(destroy_config) struct config *c = create_config();
+	if (!c)
+		return NULL;
+	struct loader l = { .config = c, .private = c->private };
+	read_all(&l, path);
+	loader_report(&l, ignore, NULL);
+	return l.out_of_memory ? NULL : strdup(c->process.runtime_dir);
+}
+
 enum status config_load(struct config **ret, const char *path, config_report *report, void *arg)
 {
 	CLEANUP(destroy_config) struct config *c = create_config();
 	if (!c)
 		return ST_INTERNAL;
 	struct loader l = { .config = c, .private = c->private };
-	l.private->files = loader_alloc(&l, FILES_MAX * sizeof(*l.private->files));
-	l.identities = loader_alloc(&l, FILES_MAX * sizeof(*l.identities));
-	if (!l.out_of_memory)
-		files_load(&l, path);
-	if (!l.out_of_memory)
-		complete_sections(&l, path);
-	if (!l.out_of_memory)
-		assign_values(&l);
+	read_all(&l, path);
 	if (!l.out_of_memory)
 		check_all(&l);
 	loader_report(&l, report, arg);

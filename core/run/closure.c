@@ -32,7 +32,7 @@ void worker_close_consumer(struct worker *w, bool for_good, const struct error *
 	if (for_good) {
 		atomic_store(&w->consumer->broken, true);
 		log_error("consumer_broken", LOG_ERR(err),
-			  LOG_STR("next", "mend the plugin or its configuration, then restart effectd"));
+			  LOG_STR("next", "mend the plugin or its configuration, then `effectd reload`"));
 	} else if (close_for_a_while(w->consumer, &ms)) {
 		log_error("consumer_closed", LOG_ERR(err), LOG_INT("next_try_s", ms / 1000),
 			  LOG_STR("next", "nothing is lost, the queue keeps its messages; mend what the error names"));

@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "pg/session.h"
 #include "plugin/options.h"
+#include "run/stop.h"
 #include "run/vitals.h"
 #include <stdatomic.h>
 
@@ -29,6 +30,19 @@ struct consumer {
 	_Atomic bool registered; /* a worker wrote its row in effectd.consumers */
 	int keeper_fd;           /* of the keeper of its database; -1: this process has none */
 	_Atomic bool met;        /* probation: it met a fresh message or an empty queue, or cannot be asked */
+
+	/* Of one that the process hosts: see crew.h. */
+	struct config *held;                  /* has config; a reload lets another one live beside it */
+	const struct config_process *process; /* of the same configuration */
+	struct stop_order stop;
+	struct worker **workers;
+	size_t worker_count;
+	int64_t since_s; /* when its workers were started, since 1970 */
+	struct {         /* the main thread's, for status */
+		int64_t at_ms;
+		uint64_t settled;
+		double per_s; /* what was settled in the seconds before at_ms; below 0: not known yet */
+	} rate;
 };
 
 /* Fills *c, which the caller zeroed. finish() after it whatever came back. */

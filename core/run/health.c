@@ -16,7 +16,7 @@ bool health_is_live(const struct view *view, struct buffer *out)
 	if (unwatched_ms > view->config->process.watchdog_ms)
 		buffer_printf(out, "stuck: the main thread did nothing for %" PRId64 " s\n", unwatched_ms / 1000);
 	for (size_t i = 0; i < view->consumer_count; i++) {
-		const struct consumer *c = &view->consumers[i];
+		const struct consumer *c = view->consumers[i];
 		for (size_t number = 0; number < consumer_vitals_count(c); number++)
 			if (is_stuck(view, &c->vitals[number]))
 				buffer_printf(out,
@@ -44,6 +44,13 @@ static bool days(const struct view *view, const struct consumer *c, size_t numbe
 {
 	(void)view;
 	return atomic_load((_Atomic bool *)&c->vitals[number].day_missing);
+}
+
+static bool reloading(const struct view *view, const struct consumer *c, size_t number)
+{
+	(void)view;
+	(void)number;
+	return atomic_load((_Atomic int *)&c->stop.order) != STOP_NO;
 }
 
 static bool broken(const struct view *view, const struct consumer *c, size_t number)
@@ -92,10 +99,11 @@ static const struct {
 	const char *sentence;
 } reasons[] = {
 	{ "stuck", stuck, "its loop did not turn for longer than the watchdog allows" },
+	{ "reloading", reloading, "a reload stops it or starts it anew" },
 	{ "schema", schema, "effectd's tables are not what it needs: `effectd migrate status` tells" },
 	{ "days", days,
 	  "days of claims are missing, its work waits: `effectd retention --once` makes them or tells why" },
-	{ "broken", broken, "the plugin broke the rules: mend it, then restart effectd; the log tells what" },
+	{ "broken", broken, "the plugin broke the rules: mend it, then reload; the log tells what" },
 	{ "closed", closed, "a fault of the program stopped it, it tries again now and then; the log tells what" },
 	{ "database", database, "no session with PostgreSQL" },
 	{ "holding", holding, "PostgreSQL refuses the work, its deliveries are held; the log tells why" },
@@ -103,21 +111,38 @@ static const struct {
 	{ "broker", broker, "it does not consume from RabbitMQ" },
 };
 
-static void add_reasons(const struct view *view, const struct consumer *c, struct buffer *out)
+static void count_reasons(const struct view *view, const struct consumer *c, size_t counts[ARRAY_LEN(reasons)])
 {
-	size_t counts[ARRAY_LEN(reasons)] = { 0 };
-	const size_t workers = consumer_vitals_count(c);
-	for (size_t number = 0; number < workers; number++) {
+	for (size_t number = 0; number < consumer_vitals_count(c); number++) {
 		size_t i = 0;
 		while (i < ARRAY_LEN(reasons) && !reasons[i].holds(view, c, number))
 			i++;
 		if (i < ARRAY_LEN(reasons))
 			counts[i]++;
 	}
+}
+
+static void add_reasons(const struct view *view, const struct consumer *c, struct buffer *out)
+{
+	size_t counts[ARRAY_LEN(reasons)] = { 0 };
+	count_reasons(view, c, counts);
 	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
 		if (counts[i] > 0)
 			buffer_printf(out, "%s: consumer %s, %zu of %zu workers: %s\n", reasons[i].word,
-				      c->config->name, counts[i], workers, reasons[i].sentence);
+				      c->config->name, counts[i], consumer_vitals_count(c), reasons[i].sentence);
+}
+
+const char *health_consumer_word(const struct view *view, const struct consumer *c)
+{
+	size_t counts[ARRAY_LEN(reasons)] = { 0 };
+	count_reasons(view, c, counts);
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+		if (counts[i] > 0)
+			return reasons[i].word;
+	for (size_t number = 0; number < consumer_vitals_count(c); number++)
+		if (vitals_state(&c->vitals[number]) == WORKER_PROBATION)
+			return "waiting";
+	return "running";
 }
 
 bool health_is_ready(const struct view *view, struct buffer *out)
@@ -127,8 +152,10 @@ bool health_is_ready(const struct view *view, struct buffer *out)
 		buffer_puts(out, "draining: effectd was told to stop\n");
 		return false;
 	}
+	if (!view->started)
+		buffer_puts(out, "starting: not all consumers are there yet\n");
 	for (size_t i = 0; i < view->consumer_count; i++)
-		add_reasons(view, &view->consumers[i], out);
+		add_reasons(view, view->consumers[i], out);
 	outbox_reasons(view, out);
 	return out->len == before;
 }

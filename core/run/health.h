@@ -12,4 +12,8 @@
 bool health_is_live(const struct view *view, struct buffer *out);
 bool health_is_ready(const struct view *view, struct buffer *out);
 
+/* A consumer in one word: the gravest reason of its workers, `waiting` in probation, else `running`. */
+struct consumer;
+const char *health_consumer_word(const struct view *view, const struct consumer *c);
+
 #endif

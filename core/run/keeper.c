@@ -6,6 +6,7 @@
 #include "retention/pass.h"
 #include "run/params.h"
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -26,8 +27,9 @@ struct shown {
 
 struct keeper {
 	struct waiter waiter; /* must be first */
+	struct config *held;
 	const struct config_database *database;
-	const struct stop_order *stop;
+	_Atomic bool stop;
 	pthread_t thread;
 	int wake_fd;
 	bool wanted; /* a worker misses a day */
@@ -41,7 +43,7 @@ struct keeper {
 
 static bool must_end(const struct keeper *k)
 {
-	return atomic_load(&k->stop->order) != STOP_NO;
+	return atomic_load(&k->stop);
 }
 
 /* A wait for time alone is also over when a worker misses a day: pruning can wait, work that stands still cannot. */
@@ -194,18 +196,19 @@ void keeper_destroy(struct keeper *k)
 		close(k->wake_fd);
 	pthread_mutex_destroy(&k->lock);
 	free(k->shown);
+	config_destroy(k->held);
 	free(k);
 }
 
-enum status keeper_start(struct keeper **ret, const struct config_database *database, const struct stop_order *stop,
+enum status keeper_start(struct keeper **ret, struct config *config, const struct config_database *database,
 			 struct error *err)
 {
 	struct keeper *k = calloc(1, sizeof(*k));
 	if (!k)
 		return error_oom(err);
 	k->waiter.wait = keeper_wait;
+	k->held = config_hold(config);
 	k->database = database;
-	k->stop = stop;
 	pthread_mutex_init(&k->lock, NULL);
 	backoff_init(&k->backoff, FAILED_MIN_MS, database->retention_interval_ms);
 	k->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -225,8 +228,9 @@ int keeper_fd(const struct keeper *k)
 	return k->wake_fd;
 }
 
-void keeper_wake(struct keeper *k)
+void keeper_stop(struct keeper *k)
 {
+	atomic_store(&k->stop, true);
 	const uint64_t one = 1;
 	if (write(k->wake_fd, &one, sizeof(one)) < 0)
 		log_debug("wake_failed", LOG_INT("errno", errno)); /* the counter is full: it is awake */
@@ -235,6 +239,11 @@ void keeper_wake(struct keeper *k)
 bool keeper_join(struct keeper *k, int64_t deadline_ms)
 {
 	return thread_join(k->thread, deadline_ms);
+}
+
+const struct config *keeper_config(const struct keeper *k)
+{
+	return k->held;
 }
 
 const char *keeper_database(const struct keeper *k)

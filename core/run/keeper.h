@@ -4,18 +4,17 @@
 #define RUN_KEEPER_H
 
 #include "config/config.h"
-#include "run/worker.h"
 
 struct keeper;
 
-/* Starts the thread; all it is given must outlive it. */
-enum status keeper_start(struct keeper **ret, const struct config_database *database, const struct stop_order *stop,
+/* Starts the thread, and keeps config alive, which has the database. */
+enum status keeper_start(struct keeper **ret, struct config *config, const struct config_database *database,
 			 struct error *err) MUST_USE;
 
 /* Something to write a number to when a day of claims is missing: the keeper then looks at once. */
 int keeper_fd(const struct keeper *k);
 
-void keeper_wake(struct keeper *k); /* after a change of the stop order */
+void keeper_stop(struct keeper *k); /* the pass that runs is given up between two batches */
 
 /* Waits for the thread until deadline_ms. False: it is not there yet. */
 bool keeper_join(struct keeper *k, int64_t deadline_ms) MUST_USE;
@@ -35,6 +34,7 @@ struct keeper_consumer {
 	int64_t window_s; /* -1: for good */
 };
 
+const struct config *keeper_config(const struct keeper *k); /* the one that has the database */
 const char *keeper_database(const struct keeper *k);
 struct keeper_figures keeper_figures(struct keeper *k);
 

@@ -53,9 +53,10 @@ struct worker {
 
 	struct backoff pg_backoff, amqp_backoff, contention;
 	struct relays *relays;
-	uint64_t outbox_rows; /* of the consumer, as they were when relays were told */
-	int64_t outbox_ms;    /* when that was */
-	int64_t notify_ms;    /* when to tell other processes; WAIT_FOREVER: they know */
+	_Atomic int64_t *notified_ms; /* of its database, in relays */
+	uint64_t outbox_rows;         /* of the consumer, as they were when relays were told */
+	int64_t outbox_ms;            /* when that was */
+	int64_t notify_ms;            /* when to tell other processes; WAIT_FOREVER: they know */
 
 	int64_t held_since_ms; /* PostgreSQL is away while it consumes: what came is held since; 0: it is not */
 };
@@ -98,6 +99,7 @@ int64_t worker_quiet_ms(const struct worker *w); /* when to call worker_meet_qui
 void worker_meet_quiet(struct worker *w);        /* nothing came for a while: is the queue empty? */
 /* False: not now, it has waited a moment. */
 bool worker_take_turn(struct worker *w, enum exact_result *ret, struct error *err) MUST_USE;
+void worker_drop_suspect(struct worker *w); /* it goes back to its queue, if there is one in hand */
 void worker_sweep_journal(struct worker *w);
 
 /* gauge.c: what metrics show of the database. */

@@ -18,7 +18,7 @@ static void deliveries(struct exposition *e, const struct view *view, int unused
 	(void)unused;
 	for (size_t i = 0; i < view->consumer_count; i++)
 		for (size_t j = 0; j < ARRAY_LEN(redelivered); j++) {
-			const struct consumer *c = &view->consumers[i];
+			const struct consumer *c = view->consumers[i];
 			const struct label labels[] = { CONSUMER(c), { "redelivered", redelivered[j] } };
 			exposition_sample(e, labels, 2, counter_get(&c->counters.deliveries[j]));
 		}
@@ -29,7 +29,7 @@ static void outcomes(struct exposition *e, const struct view *view, int unused)
 	(void)unused;
 	for (size_t i = 0; i < view->consumer_count; i++)
 		for (size_t j = 0; j < OUTCOME_COUNT; j++) {
-			const struct consumer *c = &view->consumers[i];
+			const struct consumer *c = view->consumers[i];
 			const struct label labels[] = { CONSUMER(c), { "outcome", outcome_names[j] } };
 			exposition_sample(e, labels, 2, counter_get(&c->counters.outcomes[j]));
 		}
@@ -41,7 +41,7 @@ static void in_doubt(struct exposition *e, const struct view *view, int unused)
 	(void)unused;
 	for (size_t i = 0; i < view->consumer_count; i++)
 		for (size_t j = 0; j < ARRAY_LEN(resolutions); j++) {
-			const struct consumer *c = &view->consumers[i];
+			const struct consumer *c = view->consumers[i];
 			const struct label labels[] = { CONSUMER(c), { "resolution", resolutions[j] } };
 			exposition_sample(e, labels, 2, counter_get(&c->counters.in_doubt[j]));
 		}
@@ -51,7 +51,7 @@ static void rollbacks(struct exposition *e, const struct view *view, int unused)
 {
 	(void)unused;
 	for (size_t i = 0; i < view->consumer_count; i++) {
-		const struct consumer *c = &view->consumers[i];
+		const struct consumer *c = view->consumers[i];
 		exposition_sample(e, (const struct label[]){ CONSUMER(c) }, 1, counter_get(&c->counters.rollbacks));
 	}
 }
@@ -59,7 +59,7 @@ static void rollbacks(struct exposition *e, const struct view *view, int unused)
 static void distribution(struct exposition *e, const struct view *view, int which)
 {
 	for (size_t i = 0; i < view->consumer_count; i++) {
-		const struct consumer *c = &view->consumers[i];
+		const struct consumer *c = view->consumers[i];
 		exposition_histogram(e, (const struct label[]){ CONSUMER(c) }, 1, &c->counters.distributions[which],
 				     &distribution_scales[which]);
 	}
@@ -69,7 +69,7 @@ static void inflight(struct exposition *e, const struct view *view, int unused)
 {
 	(void)unused;
 	for (size_t i = 0; i < view->consumer_count; i++) {
-		const struct consumer *c = &view->consumers[i];
+		const struct consumer *c = view->consumers[i];
 		uint64_t sum = 0;
 		for (size_t number = 0; number < consumer_vitals_count(c); number++)
 			sum += counter_get(&c->vitals[number].inflight);
@@ -81,7 +81,7 @@ static void workers(struct exposition *e, const struct view *view, int unused)
 {
 	(void)unused;
 	for (size_t i = 0; i < view->consumer_count; i++) {
-		const struct consumer *c = &view->consumers[i];
+		const struct consumer *c = view->consumers[i];
 		uint64_t counts[WORKER_STATE_COUNT] = { 0 }, connecting = 0;
 		for (size_t number = WORKER_RETRY + 1; number < consumer_vitals_count(c); number++) {
 			const struct vitals *v = &c->vitals[number];
@@ -105,7 +105,7 @@ static void parked(struct exposition *e, const struct view *view, int unused)
 {
 	(void)unused;
 	for (size_t i = 0; i < view->consumer_count; i++) {
-		const struct consumer *c = &view->consumers[i];
+		const struct consumer *c = view->consumers[i];
 		for (size_t j = 0; j < PARKED_STATUS_COUNT && atomic_load((_Atomic bool *)&c->parked_known); j++) {
 			const struct label labels[] = { CONSUMER(c), { "status", parked_status_names[j] } };
 			exposition_sample(e, labels, 2, counter_get(&c->parked[j]));
@@ -148,16 +148,16 @@ static void peers(struct exposition *e, const struct view *view, int what)
 		const struct config_broker *broker = &view->config->brokers[i];
 		struct peer_sums sums = { .connected = true };
 		for (size_t j = 0; j < view->consumer_count; j++)
-			if (view->consumers[j].config->broker == broker)
-				add_consumer(&view->consumers[j], PEER_BROKER, &sums);
+			if (strcmp(view->consumers[j]->config->broker->name, broker->name) == 0)
+				add_consumer(view->consumers[j], PEER_BROKER, &sums);
 		peer_sample(e, "broker", broker->name, &sums, what);
 	}
 	for (size_t i = 0; i < view->config->database_count; i++) {
 		const struct config_database *database = &view->config->databases[i];
 		struct peer_sums sums = { .connected = true };
 		for (size_t j = 0; j < view->consumer_count; j++)
-			if (view->consumers[j].config->database == database)
-				add_consumer(&view->consumers[j], PEER_DATABASE, &sums);
+			if (strcmp(view->consumers[j]->config->database->name, database->name) == 0)
+				add_consumer(view->consumers[j], PEER_DATABASE, &sums);
 		peer_sample(e, "database", database->name, &sums, what);
 	}
 }
@@ -207,7 +207,7 @@ static void outbox_rows(struct exposition *e, const struct view *view, int unuse
 {
 	(void)unused;
 	for (size_t i = 0; i < view->consumer_count; i++) {
-		const struct consumer *c = &view->consumers[i];
+		const struct consumer *c = view->consumers[i];
 		exposition_sample(e, (const struct label[]){ CONSUMER(c) }, 1, counter_get(&c->counters.outbox_rows));
 	}
 }
@@ -216,7 +216,7 @@ static void plugin_info(struct exposition *e, const struct view *view, int unuse
 {
 	(void)unused;
 	for (size_t i = 0; i < view->consumer_count; i++) {
-		const struct consumer *c = &view->consumers[i];
+		const struct consumer *c = view->consumers[i];
 		const struct effectd_plugin *p = &c->plugin->descriptor;
 		char abi[32];
 		snprintf(abi, sizeof(abi), "%u.%u", (unsigned)p->abi_major, (unsigned)p->abi_minor);
@@ -227,6 +227,20 @@ static void plugin_info(struct exposition *e, const struct view *view, int unuse
 			{ "abi", abi },
 		};
 		exposition_sample(e, labels, ARRAY_LEN(labels), 1);
+	}
+}
+
+enum { RELOADS, LAST_SUCCESSFUL, LOADED };
+
+static void reloads(struct exposition *e, const struct view *view, int what)
+{
+	const struct reloads *r = &view->reloads;
+	const uint64_t values[] = { [LAST_SUCCESSFUL] = !r->last_refused, [LOADED] = (uint64_t)r->loaded_s };
+	if (what == RELOADS) {
+		exposition_sample(e, (const struct label[]){ { "result", "applied" } }, 1, r->applied);
+		exposition_sample(e, (const struct label[]){ { "result", "refused" } }, 1, r->refused);
+	} else {
+		exposition_sample(e, NULL, 0, values[what]);
 	}
 }
 
@@ -299,6 +313,11 @@ static const struct {
 	{ "effectd_outbox_under_way", METRIC_GAUGE, "Calls under way.", outbox_under_way, 0 },
 	{ "effectd_outbox_lease_lost_total", METRIC_COUNTER,
 	  "Calls whose row another relay had taken before they could be marked.", outbox_gauges, OUTBOX_FENCED },
+	{ "effectd_config_reloads_total", METRIC_COUNTER, "Reloads of the configuration.", reloads, RELOADS },
+	{ "effectd_config_last_reload_successful", METRIC_GAUGE,
+	  "0 while what was read last was refused and the configuration before it goes on.", reloads, LAST_SUCCESSFUL },
+	{ "effectd_config_loaded_timestamp_seconds", METRIC_GAUGE, "When the configuration in force was read.", reloads,
+	  LOADED },
 	{ "effectd_plugin_info", METRIC_INFO, "Which plugin each consumer runs.", plugin_info, 0 },
 	{ "effectd_build_info", METRIC_INFO, "Which effectd this is.", build_info, 0 },
 };

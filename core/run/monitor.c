@@ -16,10 +16,10 @@
 enum { EXIT_HANG = 70 /* EX_SOFTWARE: the service manager starts it again, and probation finds the message */ };
 
 struct monitor {
-	struct view view;
+	struct view *view;
 	struct watch *watch;
 	struct http_server *http;
-	int64_t interval_ms, wake_ms;
+	int64_t wake_ms;
 	int64_t ping_ms;      /* how often the service manager wants to hear; 0: never */
 	int64_t next_ping_ms; /* on clock_mono_ms() */
 	bool started, ready;
@@ -30,28 +30,34 @@ static void answer_metrics(void *arg, const char *accept, struct http_reply *rep
 	const struct monitor *m = arg;
 	const enum exposition_format format = exposition_negotiate(accept);
 	reply->content_type = exposition_content_types[format];
-	metrics_write(&m->view, format, &reply->body);
+	pthread_mutex_lock(&m->view->lock);
+	metrics_write(m->view, format, &reply->body);
+	pthread_mutex_unlock(&m->view->lock);
 }
 
 static void answer_live(void *arg, const char *accept, struct http_reply *reply)
 {
 	const struct monitor *m = arg;
 	(void)accept;
-	if (health_is_live(&m->view, &reply->body))
+	pthread_mutex_lock(&m->view->lock);
+	if (health_is_live(m->view, &reply->body))
 		buffer_puts(&reply->body, "live\n");
 	else
 		reply->status = 503;
+	pthread_mutex_unlock(&m->view->lock);
 }
 
 static void answer_ready(void *arg, const char *accept, struct http_reply *reply)
 {
 	const struct monitor *m = arg;
 	(void)accept;
-	if (health_is_ready(&m->view, &reply->body))
+	pthread_mutex_lock(&m->view->lock);
+	if (health_is_ready(m->view, &reply->body))
 		buffer_puts(&reply->body, "ready\n");
 	else
 		reply->status = 503;
-	outbox_notes(&m->view, &reply->body);
+	outbox_notes(m->view, &reply->body);
+	pthread_mutex_unlock(&m->view->lock);
 }
 
 static const struct http_route routes[] = {
@@ -61,20 +67,22 @@ static const struct http_route routes[] = {
 	{ NULL, NULL },
 };
 
+static int64_t interval_ms(const struct monitor *m)
+{
+	const int64_t watch = watch_interval_ms(m->watch);
+	return m->ping_ms > 0 && m->ping_ms < watch ? m->ping_ms : watch;
+}
+
 static enum status start(struct monitor *m, struct error *err)
 {
-	const struct config_process *config = &m->view.config->process;
-	enum status st = watch_create(&m->watch, &m->view, config->watchdog_ms, err);
+	const struct config_process *config = &m->view->config->process;
+	enum status st = watch_create(&m->watch, m->view, err);
 	if (st != ST_OK)
 		return st;
-	m->interval_ms = watch_interval_ms(m->watch);
 	uint64_t usec = 0;
-	if (sd_watchdog_enabled(0, &usec) > 0) {
-		m->ping_ms = (int64_t)usec / 2000;
-		if (m->ping_ms < m->interval_ms)
-			m->interval_ms = m->ping_ms > 0 ? m->ping_ms : 1;
-	}
-	m->wake_ms = clock_mono_ms() + m->interval_ms;
+	if (sd_watchdog_enabled(0, &usec) > 0)
+		m->ping_ms = usec >= 2000 ? (int64_t)usec / 2000 : 1;
+	m->wake_ms = clock_mono_ms() + interval_ms(m);
 	if (!*config->http_listen)
 		return ST_OK;
 	st = http_server_start(&m->http, config->http_listen, routes, m, err);
@@ -84,18 +92,12 @@ static enum status start(struct monitor *m, struct error *err)
 	return ST_OK;
 }
 
-enum status monitor_create(struct monitor **ret, const struct view *view, struct error *err)
+enum status monitor_create(struct monitor **ret, struct view *view, struct error *err)
 {
 	struct monitor *m = calloc(1, sizeof(*m));
 	if (!m)
 		return error_oom(err);
-	m->view.config = view->config;
-	m->view.consumers = view->consumers;
-	m->view.consumer_count = view->consumer_count;
-	m->view.keepers = view->keepers;
-	m->view.keeper_count = view->keeper_count;
-	m->view.relays = view->relays;
-	m->view.stop = view->stop;
+	m->view = view;
 	const enum status st = start(m, err);
 	if (st != ST_OK) {
 		monitor_destroy(m);
@@ -118,13 +120,13 @@ void monitor_tell_status(struct monitor *m)
 {
 	CLEANUP(buffer_finish) struct buffer reasons = { 0 };
 	uint64_t sums[OUTCOME_COUNT] = { 0 };
-	m->ready = health_is_ready(&m->view, &reasons);
-	for (size_t i = 0; i < m->view.consumer_count; i++)
+	m->ready = health_is_ready(m->view, &reasons);
+	for (size_t i = 0; i < m->view->consumer_count; i++)
 		for (size_t j = 0; j < OUTCOME_COUNT; j++)
-			sums[j] += counter_get(&m->view.consumers[i].counters.outcomes[j]);
+			sums[j] += counter_get(&m->view->consumers[i]->counters.outcomes[j]);
 	const char *first = buffer_text(&reasons);
 	sd_notifyf(0, "STATUS=%s%.*s; %zu consumers; %" PRIu64 " applied, %" PRIu64 " duplicate, %" PRIu64 " parked",
-		   m->ready ? "ready" : "not ready: ", (int)strcspn(first, "\n"), first, m->view.consumer_count,
+		   m->ready ? "ready" : "not ready: ", (int)strcspn(first, "\n"), first, m->view->consumer_count,
 		   sums[OUTCOME_APPLIED], sums[OUTCOME_DUPLICATE], sums[OUTCOME_PARKED]);
 }
 
@@ -133,6 +135,12 @@ void monitor_started(struct monitor *m)
 	m->started = true;
 	sd_notify(0, "READY=1");
 	monitor_tell_status(m);
+}
+
+void monitor_reloading(struct monitor *m, bool begins)
+{
+	(void)m;
+	sd_notify(0, begins ? "RELOADING=1" : "READY=1");
 }
 
 void monitor_stopping(struct monitor *m)
@@ -151,9 +159,9 @@ void monitor_look(struct monitor *m)
 	const int64_t now = clock_mono_ms();
 	if (now < m->wake_ms)
 		return;
-	m->wake_ms = now + m->interval_ms;
+	m->wake_ms = now + interval_ms(m);
 	struct hang hang;
-	const bool draining = atomic_load(&m->view.stop->order) != STOP_NO;
+	const bool draining = atomic_load(&m->view->stop->order) != STOP_NO;
 	if (watch_look(m->watch, &hang) && !draining) {
 		log_error("plugin_hangs", LOG_STR("consumer", hang.consumer), LOG_INT("worker", hang.worker),
 			  LOG_STR("function", hang.function), LOG_INT("ms", hang.ms),
@@ -161,11 +169,11 @@ void monitor_look(struct monitor *m)
 		_exit(EXIT_HANG);
 	}
 	CLEANUP(buffer_finish) struct buffer reasons = { 0 };
-	if (m->ping_ms > 0 && now >= m->next_ping_ms && health_is_live(&m->view, &reasons)) {
+	if (m->ping_ms > 0 && now >= m->next_ping_ms && health_is_live(m->view, &reasons)) {
 		sd_notify(0, "WATCHDOG=1");
 		m->next_ping_ms = now + m->ping_ms;
 	}
 	buffer_clear(&reasons);
-	if (!draining && health_is_ready(&m->view, &reasons) != m->ready)
+	if (!draining && health_is_ready(m->view, &reasons) != m->ready)
 		monitor_tell_status(m);
 }

@@ -8,12 +8,13 @@
 
 struct monitor;
 
-/* Listens on http_listen, if that is not empty. Everything in view must be there already and outlive the monitor. */
-enum status monitor_create(struct monitor **ret, const struct view *view, struct error *err) MUST_USE;
+/* Listens on http_listen, if that is not empty. The view must be there already and outlive the monitor. */
+enum status monitor_create(struct monitor **ret, struct view *view, struct error *err) MUST_USE;
 void monitor_destroy(struct monitor *m); /* NULL is fine */
 
-void monitor_started(struct monitor *m);  /* all workers run: tells the service manager READY=1 */
-void monitor_stopping(struct monitor *m); /* draining begins */
+void monitor_started(struct monitor *m);                /* all workers run: tells the service manager READY=1 */
+void monitor_reloading(struct monitor *m, bool begins); /* or it is over */
+void monitor_stopping(struct monitor *m);               /* draining begins */
 
 int64_t monitor_wake_ms(const struct monitor *m); /* on clock_mono_ms(): call monitor_look() by then */
 

@@ -16,7 +16,7 @@ struct place {
 static bool next_lane(const struct view *view, struct place *at, struct each *ret)
 {
 	for (; at->relay < view->relays->count; at->relay++, at->lane = 0) {
-		const struct relay *relay = view->relays->list[at->relay];
+		const struct relay *relay = view->relays->list[at->relay].relay;
 		if (at->lane < relay_lane_count(relay)) {
 			*ret = (struct each){ relay, relay_lane(relay, at->lane++), NULL };
 			return true;

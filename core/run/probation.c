@@ -31,6 +31,11 @@ static void set_suspect(struct worker *w, bool suspect)
 	}
 }
 
+void worker_drop_suspect(struct worker *w)
+{
+	set_suspect(w, false);
+}
+
 void worker_meet(struct worker *w)
 {
 	set_suspect(w, false);

@@ -1,16 +1,11 @@
-/* The main thread: everything is started here, then only signals and the clock are waited for. All threads have all
- * signals blocked; sigtimedwait() takes them here, so no handler ever runs. */
+/* The main thread: everything is started here, then only signals, requests and the clock are waited for. */
 #include "run/process.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wait.h"
-#include "run/keeper.h"
-#include "run/monitor.h"
+#include "run/apply.h"
 #include "run/summary.h"
-#include "run/worker.h"
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,18 +13,6 @@ enum {
 	EXIT_SOFTWARE = 70,   /* exit() inside a plugin is a crash, and must look like one to the service manager */
 	END_MARGIN_MS = 1000, /* of drain_timeout: left for closing what does not answer */
 	LAST_MOMENT_MS = 200, /* for all workers together, when nobody waits any longer */
-};
-
-struct process {
-	const struct config *config;
-	struct consumer *consumers;
-	size_t consumer_count;
-	struct worker **workers;
-	size_t worker_count;
-	struct keeper **keepers; /* of each database that the chosen consumers use */
-	size_t keeper_count;
-	struct worker_context context;
-	struct monitor *monitor;
 };
 
 static volatile bool orderly; /* exit() is main's own */
@@ -40,221 +23,9 @@ static void on_exit_call(void)
 		_exit(EXIT_SOFTWARE);
 }
 
-static bool everything(const struct process_options *options)
+/* All threads have all signals blocked. */
+static void block_signals(void)
 {
-	return options->consumer_count + options->relay_count == 0 && !options->retention;
-}
-
-static bool wanted(const struct process_options *options, const char *name)
-{
-	for (size_t i = 0; i < options->consumer_count; i++)
-		if (strcmp(options->consumers[i], name) == 0)
-			return true;
-	return everything(options);
-}
-
-/* Chooses the consumers, loads their plugins, checks their settings: all problems in one run. */
-static enum status prepare(struct process *p, const struct process_options *options, config_report *report,
-			   void *report_arg, struct error *err)
-{
-	const struct config *config = p->config;
-	size_t workers = 0, problems = 0;
-	p->consumers = calloc(config->consumer_count + 1, sizeof(*p->consumers));
-	if (!p->consumers)
-		return error_oom(err);
-	for (size_t i = 0; i < options->consumer_count; i++)
-		if (!config_find_consumer(config, options->consumers[i]))
-			return error_set(err, ST_INVALID, "there is no section [consumer:%s]", options->consumers[i]);
-	for (size_t i = 0; i < config->consumer_count; i++) {
-		if (!wanted(options, config->consumers[i].name))
-			continue;
-		struct consumer *c = &p->consumers[p->consumer_count++];
-		const enum status st = consumer_init(c, &config->consumers[i], err);
-		if (st != ST_OK)
-			return st;
-		problems += consumer_load(c, config->process.plugin_dir, report, report_arg);
-		workers += (size_t)c->config->workers + 1; /* and the one for retries */
-	}
-	if (problems > 0)
-		return error_set(err, ST_INVALID, "%zu problems, nothing was started", problems);
-	const enum status st = relays_init(&p->context.relays, config, options->relays, options->relay_count,
-					   everything(options), err);
-	if (st != ST_OK)
-		return st;
-	if (p->consumer_count + p->context.relays.count == 0 && !options->retention)
-		return error_set(err, ST_INVALID,
-				 "neither a [consumer:NAME] nor a [relay:NAME] section: there is nothing to run");
-	p->workers = calloc(workers + 1, sizeof(struct worker *));
-	p->keepers = calloc(config->database_count + 1, sizeof(struct keeper *));
-	return p->workers && p->keepers ? ST_OK : error_oom(err);
-}
-
-/* A process for some consumers only leaves retention to others, unless it is told. */
-static enum status start_keepers(struct process *p, const struct process_options *options, struct error *err)
-{
-	const bool all = everything(options);
-	for (size_t i = 0; i < p->config->database_count && (all || options->retention); i++) {
-		const enum status st =
-			keeper_start(&p->keepers[p->keeper_count], &p->config->databases[i], &p->context.stop, err);
-		if (st != ST_OK)
-			return st;
-		const struct keeper *k = p->keepers[p->keeper_count++];
-		for (size_t j = 0; j < p->consumer_count; j++)
-			if (p->consumers[j].config->database == &p->config->databases[i])
-				p->consumers[j].keeper_fd = keeper_fd(k);
-	}
-	return ST_OK;
-}
-
-static enum status start_workers(struct process *p, struct error *err)
-{
-	p->context.process = &p->config->process;
-	pthread_mutex_init(&p->context.probation.inside, NULL);
-	atomic_store(&p->context.probation.left, (int)p->consumer_count);
-	for (size_t i = 0; i < p->consumer_count; i++) {
-		for (int number = WORKER_RETRY; number <= p->consumers[i].config->workers; number++) {
-			enum status st =
-				worker_start(&p->workers[p->worker_count], &p->consumers[i], number, &p->context, err);
-			if (st != ST_OK)
-				return error_wrap(err, "consumer %s", p->consumers[i].config->name);
-			p->worker_count++;
-		}
-	}
-	return ST_OK;
-}
-
-/* Whoever watches must see the first worker already. */
-static enum status start(struct process *p, const struct process_options *options, struct error *err)
-{
-	enum status st = start_keepers(p, options, err);
-	const struct view view = {
-		.config = p->config,
-		.consumers = p->consumers,
-		.consumer_count = p->consumer_count,
-		.keepers = p->keepers,
-		.keeper_count = p->keeper_count,
-		.relays = &p->context.relays,
-		.stop = &p->context.stop,
-	};
-	if (st == ST_OK)
-		st = monitor_create(&p->monitor, &view, err);
-	if (st == ST_OK)
-		st = start_workers(p, err);
-	if (st == ST_OK)
-		st = relays_start(&p->context.relays, err);
-	if (st == ST_OK)
-		monitor_started(p->monitor);
-	return st;
-}
-
-static int64_t end_margin_ms(const struct process *p)
-{
-	const int64_t quarter = p->config->process.drain_timeout_ms / 4;
-	return quarter < END_MARGIN_MS ? quarter : END_MARGIN_MS;
-}
-
-static void give_order(struct process *p, enum stop order)
-{
-	const int64_t now = clock_mono_ms(), timeout = p->config->process.drain_timeout_ms;
-	if (order == STOP_DRAIN) {
-		atomic_store(&p->context.stop.fetch_until_ms, now + timeout / 2);
-		atomic_store(&p->context.stop.deadline_ms, now + timeout - end_margin_ms(p));
-	}
-	atomic_store(&p->context.stop.order, (int)order);
-	for (size_t i = 0; i < p->worker_count; i++)
-		if (p->workers[i]) /* it has not ended yet */
-			worker_wake(p->workers[i]);
-	for (size_t i = 0; i < p->keeper_count; i++)
-		keeper_wake(p->keepers[i]);
-	relays_stop(&p->context.relays, order == STOP_NOW ? now : atomic_load(&p->context.stop.deadline_ms));
-}
-
-/* Waits for a signal until deadline_ms; 0 at the deadline. */
-static int next_signal(const sigset_t *set, int64_t deadline_ms)
-{
-	const int64_t rest = deadline_ms - clock_mono_ms();
-	if (rest <= 0)
-		return 0;
-	const int sig = sigtimedwait(set, NULL, &(struct timespec){ rest / 1000, rest % 1000 * 1000000 });
-	return sig > 0 ? sig : 0;
-}
-
-static void serve(struct process *p, const sigset_t *signals)
-{
-	const int64_t interval = p->config->process.summary_interval_ms;
-	int64_t next_summary = interval > 0 ? clock_mono_ms() + interval : WAIT_FOREVER;
-	for (;;) {
-		const int64_t wake = monitor_wake_ms(p->monitor);
-		const int sig = next_signal(signals, wake < next_summary ? wake : next_summary);
-		monitor_look(p->monitor);
-		if (sig == SIGTERM || sig == SIGINT) {
-			log_info("draining", LOG_STR("signal", sig == SIGTERM ? "SIGTERM" : "SIGINT"),
-				 LOG_INT("timeout_ms", p->config->process.drain_timeout_ms));
-			return;
-		}
-		if (sig == SIGHUP)
-			log_warn("not_reloaded",
-				 LOG_STR("next", "restart effectd to make it read its configuration again"));
-		if (clock_mono_ms() >= next_summary) {
-			for (size_t i = 0; i < p->consumer_count; i++)
-				summary_log(p->consumers[i].config->name, &p->consumers[i].counters);
-			monitor_tell_status(p->monitor);
-			next_summary = clock_mono_ms() + interval;
-		}
-	}
-}
-
-/* Joins all threads; a second signal or the deadline ends the waiting. Returns how many workers and relays did not end:
- * they are inside plugin code, or in a call that waits for a broker that hangs. */
-static size_t join_threads(struct process *p, const sigset_t *signals)
-{
-	const int64_t deadline = atomic_load(&p->context.stop.deadline_ms) + end_margin_ms(p) / 2;
-	size_t left = p->worker_count;
-	while ((left > 0 || !relays_join(&p->context.relays, 0)) && clock_mono_ms() < deadline) {
-		const int sig = next_signal(signals, clock_mono_ms() + 20);
-		monitor_look(p->monitor);
-		if (sig == SIGTERM || sig == SIGINT) {
-			give_order(p, STOP_NOW);
-			break;
-		}
-		for (size_t i = 0; i < p->worker_count; i++)
-			if (p->workers[i] && worker_join(p->workers[i], 0)) {
-				p->workers[i] = NULL;
-				left--;
-			}
-	}
-	const int64_t last = clock_mono_ms() + LAST_MOMENT_MS;
-	for (size_t i = 0; i < p->worker_count; i++)
-		if (p->workers[i] && worker_join(p->workers[i], last)) {
-			p->workers[i] = NULL;
-			left--;
-		}
-	for (size_t i = 0; i < p->keeper_count; i++)
-		left += !keeper_join(p->keepers[i], last);
-	return left + !relays_join(&p->context.relays, last);
-}
-
-static void finish(struct process *p)
-{
-	for (size_t i = 0; i < p->keeper_count; i++)
-		keeper_destroy(p->keepers[i]);
-	for (size_t i = 0; p->consumers && i < p->consumer_count; i++)
-		consumer_finish(&p->consumers[i]);
-	free(p->consumers);
-	free(p->workers);
-	free(p->keepers);
-	relays_finish(&p->context.relays);
-}
-
-enum status process_run(const struct config *config, const struct process_options *options, config_report *report,
-			void *report_arg, struct error *err)
-{
-	struct process p = { .config = config };
-	sigset_t signals;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGHUP);
 	sigset_t all;
 	sigfillset(&all);
 	/* Faults of the program itself must still end it. */
@@ -265,30 +36,199 @@ enum status process_run(const struct config *config, const struct process_option
 	sigdelset(&all, SIGABRT);
 	pthread_sigmask(SIG_BLOCK, &all, NULL);
 	signal(SIGPIPE, SIG_IGN);
+}
+
+/* A folder that cannot be used costs `status` and `reload`, and is no reason not to work. */
+static enum status open_control(struct process *p, struct error *err)
+{
+	const enum status st = control_open(&p->control, p->config->process.runtime_dir, err);
+	if (st != ST_INVALID)
+		return st;
+	log_warn("no_control", LOG_ERR(err),
+		 LOG_STR("next", "effectd status and effectd reload do not work; set runtime_dir in [effectd]"));
+	return ST_OK;
+}
+
+static size_t count_steps(const struct plan *plan, enum plan_kind kind)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < plan->count; i++)
+		n += plan->steps[i].kind == kind;
+	return n;
+}
+
+/* Whoever watches must see the first worker already. */
+static enum status start(struct process *p, struct plan *plan, struct error *err)
+{
+	log_info("starting", LOG_STR("version", EFFECTD_VERSION),
+		 LOG_INT("consumers", count_steps(plan, PLAN_CONSUMER)),
+		 LOG_INT("relays", count_steps(plan, PLAN_RELAY)), LOG_INT("pid", getpid()));
+	atomic_store(&p->context.probation.left, (int)count_steps(plan, PLAN_CONSUMER));
+	enum status st = monitor_create(&p->monitor, &p->view, err);
+	if (st == ST_OK)
+		st = plan_apply(plan, p, err);
+	if (st != ST_OK)
+		return st;
+	pthread_mutex_lock(&p->view.lock);
+	p->view.started = true;
+	pthread_mutex_unlock(&p->view.lock);
+	monitor_started(p->monitor);
+	return ST_OK;
+}
+
+int64_t process_end_margin_ms(const struct process *p)
+{
+	const int64_t quarter = p->config->process.drain_timeout_ms / 4;
+	return quarter < END_MARGIN_MS ? quarter : END_MARGIN_MS;
+}
+
+struct drain process_drain(const struct process *p)
+{
+	const int64_t now = clock_mono_ms(), timeout = p->config->process.drain_timeout_ms;
+	return (struct drain){ now + timeout / 2, now + timeout - process_end_margin_ms(p) };
+}
+
+static void give_order(struct process *p, enum stop order)
+{
+	const struct drain drain = process_drain(p);
+	if (order == STOP_DRAIN)
+		atomic_store(&p->stop.deadline_ms, drain.deadline_ms);
+	atomic_store(&p->stop.order, (int)order);
+	for (size_t i = 0; i < p->view.consumer_count; i++)
+		crew_stop(p->view.consumers[i], order, drain.fetch_until_ms, drain.deadline_ms);
+	for (size_t i = 0; i < p->view.keeper_count; i++)
+		keeper_stop(p->view.keepers[i]);
+	relays_stop(&p->context.relays, order == STOP_NOW ? clock_mono_ms() : drain.deadline_ms);
+}
+
+static void tell_summaries(const struct process *p)
+{
+	for (size_t i = 0; i < p->view.consumer_count; i++)
+		summary_log(p->view.consumers[i]->config->name, &p->view.consumers[i]->counters);
+}
+
+static void serve(struct process *p)
+{
+	int64_t told_ms = clock_mono_ms();
+	while (p->ends == 0) {
+		const int64_t interval = p->config->process.summary_interval_ms;
+		const int64_t next_summary = interval > 0 ? told_ms + interval : WAIT_FOREVER;
+		events_wait(p, next_summary);
+		if (p->ends == 0 && p->reload_wanted) {
+			p->reload_wanted = false;
+			reload(p, false, NULL);
+		}
+		if (p->ends == 0 && p->request.fd >= 0)
+			reload(p, strcmp(p->request.line, "reload") != 0, &p->request);
+		if (clock_mono_ms() >= next_summary) {
+			tell_summaries(p);
+			monitor_tell_status(p->monitor);
+			told_ms = clock_mono_ms();
+		}
+	}
+	log_info("draining", LOG_STR("signal", p->end_signal),
+		 LOG_INT("timeout_ms", p->config->process.drain_timeout_ms));
+}
+
+static size_t join_crews(struct process *p, int64_t deadline_ms)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < p->view.consumer_count; i++)
+		left += crew_join(p->view.consumers[i], deadline_ms);
+	return left;
+}
+
+static size_t join_keepers(struct keeper *const *keepers, size_t count, int64_t deadline_ms)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < count; i++)
+		left += !keeper_join(keepers[i], deadline_ms);
+	return left;
+}
+
+/* Joins all threads; a second signal or the deadline ends the waiting. Returns how many did not end: they are inside
+ * plugin code, or in a call that waits for a broker that hangs. */
+static size_t join_threads(struct process *p)
+{
+	const int64_t deadline = atomic_load(&p->stop.deadline_ms) + process_end_margin_ms(p) / 2;
+	const unsigned ends = p->ends;
+	while ((join_crews(p, 0) > 0 || !relays_join(&p->context.relays, 0)) && clock_mono_ms() < deadline) {
+		events_wait(p, clock_mono_ms() + 20);
+		if (p->ends > ends) {
+			give_order(p, STOP_NOW);
+			break;
+		}
+	}
+	const int64_t last = clock_mono_ms() + LAST_MOMENT_MS;
+	return join_crews(p, last) + join_keepers(p->view.keepers, p->view.keeper_count, last) +
+	       join_keepers(p->retired, p->retired_count, last) + !relays_join(&p->context.relays, last);
+}
+
+static void finish(struct process *p)
+{
+	control_close(p->control);
+	monitor_destroy(p->monitor);
+	for (size_t i = 0; i < p->view.keeper_count; i++)
+		keeper_destroy(p->view.keepers[i]);
+	for (size_t i = 0; i < p->retired_count; i++)
+		keeper_destroy(p->retired[i]);
+	for (size_t i = 0; i < p->view.consumer_count; i++)
+		crew_destroy(p->view.consumers[i]);
+	free(p->view.consumers);
+	free(p->view.keepers);
+	free(p->retired);
+	relays_finish(&p->context.relays);
+	pthread_mutex_destroy(&p->view.lock);
+	pthread_mutex_destroy(&p->context.probation.inside);
+	events_close(p);
+	config_destroy(p->config);
+}
+
+static void init(struct process *p, struct config *config, const struct process_options *options)
+{
+	*p = (struct process){ .options = options, .config = config_hold(config), .signal_fd = -1 };
+	p->started_s = clock_real_us() / 1000000;
+	pthread_mutex_init(&p->view.lock, NULL);
+	pthread_mutex_init(&p->context.probation.inside, NULL);
+	relays_init(&p->context.relays);
+	p->view.config = config;
+	p->view.relays = &p->context.relays;
+	p->view.stop = &p->stop;
+}
+
+enum status process_run(struct config *config, const struct process_options *options, config_report *report,
+			void *report_arg, struct error *err)
+{
+	struct process p;
+	struct plan plan = { 0 };
+	init(&p, config, options);
+	block_signals();
 	atexit(on_exit_call);
 
-	enum status st = prepare(&p, options, report, report_arg, err);
-	if (st == ST_OK) {
-		log_info("starting", LOG_STR("version", EFFECTD_VERSION), LOG_INT("consumers", p.consumer_count),
-			 LOG_INT("relays", p.context.relays.count), LOG_INT("pid", getpid()));
-		st = start(&p, options, err);
-	}
+	enum status st = events_open(&p, err);
 	if (st == ST_OK)
-		serve(&p, &signals);
+		st = plan_make(&plan, &p, config, report, report_arg, err);
+	if (st == ST_OK)
+		st = open_control(&p, err);
+	if (st == ST_OK)
+		st = start(&p, &plan, err);
+	plan_finish(&plan);
+	if (st == ST_OK)
+		serve(&p);
 	give_order(&p, STOP_DRAIN);
 	if (st == ST_OK)
 		monitor_stopping(p.monitor);
-	const size_t unfinished = join_threads(&p, &signals);
-	for (size_t i = 0; st == ST_OK && i < p.consumer_count; i++)
-		summary_log(p.consumers[i].config->name, &p.consumers[i].counters);
+	const size_t unfinished = p.monitor ? join_threads(&p) : 0;
+	if (st == ST_OK)
+		tell_summaries(&p);
 	if (unfinished > 0) {
 		/* What they hold is rolled back and goes back to its queue with their connections. */
 		log_warn("ended_unfinished", LOG_INT("workers", unfinished));
+		control_close(p.control);
 		_exit(st == ST_OK ? 0 : EXIT_SOFTWARE);
 	}
 	if (st == ST_OK)
 		log_info("stopped");
-	monitor_destroy(p.monitor);
 	finish(&p);
 	orderly = true;
 	return st;

@@ -13,8 +13,7 @@ static const char notify_sql[] = "NOTIFY " RELAY_CHANNEL;
 
 static void notify(struct worker *w, int64_t now)
 {
-	_Atomic int64_t *notified_ms = relays_notified_ms(w->relays, w->consumer->config->database);
-	const int64_t last = atomic_load(notified_ms);
+	const int64_t last = atomic_load(w->notified_ms);
 	/* Has a sibling told it since our rows were committed? */
 	if (last <= w->outbox_ms && now < last + NOTIFY_INTERVAL_MS) {
 		w->notify_ms = last + NOTIFY_INTERVAL_MS;
@@ -23,7 +22,7 @@ static void notify(struct worker *w, int64_t now)
 	w->notify_ms = WAIT_FOREVER;
 	if (last > w->outbox_ms || exact_session_lost(w->exact))
 		return;
-	atomic_store(notified_ms, now);
+	atomic_store(w->notified_ms, now);
 	struct error err = { 0 };
 	const enum status st = pg_query(w->pg, notify_sql, NULL, 0, NULL, &err);
 	if (st == ST_OK)
@@ -42,7 +41,7 @@ void worker_tell_relays(struct worker *w)
 		w->outbox_ms = now;
 		if (w->notify_ms == WAIT_FOREVER)
 			w->notify_ms = now;
-		relays_wake(w->relays, w->consumer->config->database);
+		relays_wake(w->relays, w->consumer->config->database->name);
 	}
 	if (now >= w->notify_ms)
 		notify(w, now);

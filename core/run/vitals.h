@@ -5,6 +5,7 @@
 #define RUN_VITALS_H
 
 #include "base/counters.h"
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -36,7 +37,11 @@ struct vitals {
 	_Atomic uint64_t ticks;    /* turns of its loop and of its waits */
 	_Atomic uint64_t doing;    /* inside the plugin: see struct plugin_instance */
 	_Atomic int64_t silent_ms; /* written by the watch: since ticks or doing changed */
-} __attribute__((aligned(64)));    /* neighbours do not slow each other down */
+	struct {                   /* the watch's own: what it saw at its last look */
+		uint64_t ticks, doing;
+		int64_t inside_ms; /* the plugin, in this very call */
+	} watched;
+} __attribute__((aligned(64))); /* neighbours do not slow each other down */
 
 struct config;
 struct consumer;
@@ -44,13 +49,23 @@ struct keeper;
 struct relays;
 struct stop_order;
 
-/* The whole process as it is looked at. */
+struct reloads {
+	uint64_t applied, refused;
+	bool last_refused;
+	int64_t loaded_s; /* when the configuration in force was loaded, since 1970 */
+};
+
+/* The whole process as it is looked at. A reload changes it while others look: they hold the lock, and so does the main
+ * thread when it changes anything; it alone reads without. */
 struct view {
-	const struct config *config;
-	struct consumer *consumers;
+	pthread_mutex_t lock;
+	const struct config *config; /* the one in force; what a reload left alone has an older one */
+	struct consumer **consumers;
 	size_t consumer_count;
-	struct keeper *const *keepers;
+	struct keeper **keepers;
 	size_t keeper_count;
+	struct reloads reloads;
+	bool started; /* everything of the configuration it began with */
 	const struct relays *relays;
 	const struct stop_order *stop;
 	_Atomic int64_t looked_ms; /* when the main thread's watch last looked, on clock_mono_ms() */

@@ -10,12 +10,12 @@
 
 struct watch;
 
-enum status watch_create(struct watch **ret, struct view *view, int64_t watchdog_ms, struct error *err) MUST_USE;
+enum status watch_create(struct watch **ret, struct view *view, struct error *err) MUST_USE;
 void watch_destroy(struct watch *w); /* NULL is fine */
 
-int64_t watch_interval_ms(const struct watch *w); /* look that often */
+int64_t watch_interval_ms(const struct watch *w); /* look that often; a reload may change it */
 
-/* A worker that is inside plugin code for longer than watchdog_ms. */
+/* A worker that is inside plugin code for longer than the key watchdog. */
 struct hang {
 	const char *consumer, *function;
 	int worker;

@@ -193,6 +193,7 @@ static void *worker_main(void *arg)
 		log_debug("channel_not_closed", LOG_ERR(&ignored));
 	worker_leave_broker(w);
 	worker_lose_database(w);
+	worker_drop_suspect(w);
 	worker_show_end(w);
 	return NULL;
 }
@@ -237,20 +238,23 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 		return error_oom(err);
 	w->waiter.wait = worker_wait;
 	w->consumer = consumer;
-	w->process = context->process;
-	w->stop = &context->stop;
+	w->process = consumer->process;
+	w->stop = &consumer->stop;
 	w->probation = &context->probation;
 	w->relays = &context->relays;
+	w->notified_ms = relays_notified_ms(&context->relays, config->database->name);
 	w->notify_ms = WAIT_FOREVER;
 	w->heard_ms = clock_mono_ms();
 	w->number = number;
-	w->tick_ms = earlier(context->process->watchdog_ms / 4, TICK_MS);
+	w->tick_ms = earlier(w->process->watchdog_ms / 4, TICK_MS);
 	snprintf(w->name, sizeof(w->name), "effectd/%s/%d", config->name, number);
 	backoff_init(&w->pg_backoff, RECONNECT_MIN_MS, RECONNECT_MAX_MS);
 	backoff_init(&w->amqp_backoff, RECONNECT_MIN_MS, RECONNECT_MAX_MS);
 	backoff_init(&w->contention, CONTENTION_MIN_MS, CONTENTION_MAX_MS);
 	w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	enum status st = w->wake_fd < 0 ? error_errno(err, ST_INTERNAL, errno, "eventfd") : ST_OK;
+	if (st == ST_OK && !w->notified_ms)
+		st = error_oom(err);
 	const struct exact_params params = {
 		.consumer = config->name,
 		.batch_max = (size_t)config->batch_max,

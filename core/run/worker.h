@@ -17,21 +17,10 @@ struct probation {
 	_Atomic bool alone;     /* a parked suspect wants to be applied, or is: nobody begins a turn */
 };
 
-enum stop { STOP_NO, STOP_DRAIN, STOP_NOW };
-
-/* How the process tells its workers to end; wake every worker after a change. */
-struct stop_order {
-	_Atomic int order;              /* enum stop */
-	_Atomic int64_t fetch_until_ms; /* draining: what was delivered already is still applied until then */
-	_Atomic int64_t deadline_ms;    /* and this is the end of all waiting */
-};
-
 struct worker;
 
 /* What all workers of the process share; it must outlive them. */
 struct worker_context {
-	const struct config_process *process;
-	struct stop_order stop;
 	struct probation probation;
 	struct relays relays;
 };
