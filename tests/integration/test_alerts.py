@@ -1,0 +1,28 @@
+"""The alert rules: they speak of metrics that exist, and fire when they should."""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from lib import build
+
+FOLDER = os.path.join(build.ROOT, "docs", "alerts")
+RULES = os.path.join(FOLDER, "effectd.rules.yml")
+
+
+def test_every_metric_of_a_rule_is_documented():
+    with open(RULES, encoding="utf-8") as file:
+        used = set(re.findall(r"\beffectd_\w+", file.read()))
+    with open(os.path.join(build.ROOT, "docs", "operations.md"), encoding="utf-8") as file:
+        documented = set(re.findall(r"^\| `(effectd_\w+)`", file.read(), re.MULTILINE))
+    assert used and used <= documented
+
+
+def test_rules_fire_when_they_should():
+    if not shutil.which("promtool"):
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    for command in (["check", "rules", RULES], ["test", "rules", os.path.join(FOLDER, "effectd.test.yml")]):
+        done = subprocess.run(["promtool", *command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
