@@ -185,12 +185,19 @@ static bool streak_grows_too_long(struct exact *x, size_t n, unsigned *ret_strea
 	return x->params.streak_most > 0 && *ret_streak >= x->params.streak_most;
 }
 
-static const char *first_park_detail(const struct exact *x, size_t n)
+static const struct item *last_parked(const struct exact *x, size_t n)
 {
-	for (size_t i = n; i > 0; i--)
-		if (x->set[i - 1]->parks)
-			return x->set[i - 1]->why.detail;
-	return "";
+	while (n > 1 && !x->set[n - 1]->parks)
+		n--;
+	return x->set[n - 1];
+}
+
+static void keep_streak(struct exact *x, unsigned streak, enum park_reason reason, const char *sqlstate)
+{
+	if (sqlstate != x->streak_sqlstate)
+		memcpy(x->streak_sqlstate, sqlstate, sizeof(x->streak_sqlstate));
+	x->streak = streak;
+	x->streak_reason = reason;
 }
 
 static enum run commit_set(struct exact *x, size_t n, struct error *err)
@@ -199,11 +206,16 @@ static enum run commit_set(struct exact *x, size_t n, struct error *err)
 	enum park_reason reason;
 	const char *sqlstate;
 	if (streak_grows_too_long(x, n, &streak, &reason, &sqlstate)) {
+		const struct item *last = last_parked(x, n);
+		x->failed = last->d;
+		keep_streak(x, streak - 1, reason, sqlstate); /* it grows too long again by the next of the kind */
 		error_set(err, ST_REFUSED,
 			  "%u messages in a row would be parked as %s and none was applied between; the last: %s",
-			  streak, park_reason_names[reason], first_park_detail(x, n));
+			  streak, park_reason_names[reason], last->why.detail ? last->why.detail : "");
 		return RUN_PROGRAM;
 	}
+	if (x->trial)
+		return RUN_TRIED;
 	if (FAULT_POINT("before_commit"))
 		return injected(x, "before_commit", err);
 	switch (pg_commit(x->session, err)) {
@@ -222,10 +234,7 @@ static enum run commit_set(struct exact *x, size_t n, struct error *err)
 		return RUN_ENVIRONMENT;
 	}
 	FAULT_POINT("after_commit");
-	if (sqlstate != x->streak_sqlstate)
-		memcpy(x->streak_sqlstate, sqlstate, sizeof(x->streak_sqlstate));
-	x->streak = streak;
-	x->streak_reason = reason;
+	keep_streak(x, streak, reason, sqlstate);
 	return RUN_COMMITTED;
 }
 
@@ -295,6 +304,7 @@ static enum exact_result result_of(enum run run)
 		[RUN_CONTENDED] = EXACT_CONTENDED, [RUN_ENVIRONMENT] = EXACT_ENVIRONMENT,
 		[RUN_PROGRAM] = EXACT_PROGRAM,     [RUN_BROKEN] = EXACT_BROKEN,
 		[RUN_DEAD] = EXACT_DEAD,           [RUN_STOPPED] = EXACT_STOPPED,
+		[RUN_TRIED] = EXACT_IDLE,
 	};
 	return results[run];
 }

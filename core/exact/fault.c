@@ -103,7 +103,10 @@ enum run fault_in_session(struct exact *x, enum status st, struct item *item, st
 	x->session = NULL;
 	if (st == ST_STOPPED)
 		return RUN_STOPPED;
-	return item ? suspect(item, err) : RUN_ENVIRONMENT;
+	if (!item)
+		return RUN_ENVIRONMENT;
+	x->failed = item->d;
+	return suspect(item, err);
 }
 
 /* The session ended where this result was due. */
@@ -131,6 +134,8 @@ enum run fault_in_plugin_statement(struct exact *x, size_t n, struct item *item,
 	const struct fault_kind kind = pg_sqlstate_kind(err);
 	if (statement)
 		error_wrap(err, "statement %s", statement->name);
+	if (item)
+		x->failed = item->d;
 	switch (kind.class) {
 	case FAULT_ENVIRONMENT:
 		if (kind.traits & FAULT_TRAIT_CONTENTION)

@@ -69,6 +69,7 @@ enum run {
 	RUN_BROKEN,
 	RUN_DEAD,
 	RUN_STOPPED,
+	RUN_TRIED, /* a trial: it could have been committed */
 };
 
 struct exact {
@@ -78,11 +79,13 @@ struct exact {
 	struct pg_session *session; /* NULL: lost */
 	enum care care;
 	int64_t oldest_event_ms;
+	bool trial; /* nothing is committed */
 
 	struct delivery **hand; /* collected and not settled */
 	size_t hand_count;
-	struct arena arena; /* of one turn */
-	struct item *items; /* one for each delivery in hand */
+	const struct delivery *failed; /* whose statement did, the last time; it may be gone since */
+	struct arena arena;            /* of one turn */
+	struct item *items;            /* one for each delivery in hand */
 	size_t item_count;
 	struct item **sorted; /* scratch: all by key, then by arrival */
 	size_t sorted_count;

@@ -39,7 +39,7 @@ void worker_close_consumer(struct worker *w, bool for_good, const struct error *
 	} else {
 		log_debug("consumer_is_closed", LOG_ERR(err));
 	}
-	worker_leave_broker(w);
+	worker_give_back(w);
 	worker_lose_database(w);
 	worker_meet(w);
 }

@@ -25,6 +25,8 @@ struct consumer {
 	_Atomic int64_t closed_until_ms;
 	_Atomic unsigned closures; /* in a row */
 	_Atomic bool broken;
+	_Atomic int consuming; /* workers that the broker may send deliveries to */
+	_Atomic int trials;    /* of what was given back and cannot be applied yet; see giveback.c */
 	_Atomic uint64_t parked[PARKED_STATUS_COUNT]; /* rows, as last counted; see gauge.c */
 	_Atomic bool parked_known;
 	_Atomic bool registered; /* a worker wrote its row in effectd.consumers */

@@ -73,6 +73,12 @@ static bool database(const struct view *view, const struct consumer *c, size_t n
 	       !vitals_connected(&c->vitals[number], PEER_DATABASE);
 }
 
+static bool trying(const struct view *view, const struct consumer *c, size_t number)
+{
+	(void)view;
+	return vitals_state(&c->vitals[number]) == WORKER_TRYING;
+}
+
 static bool holding(const struct view *view, const struct consumer *c, size_t number)
 {
 	(void)view;
@@ -105,6 +111,8 @@ static const struct {
 	  "days of claims are missing, its work waits: `effectd retention --once` makes them or tells why" },
 	{ "broken", broken, "the plugin broke the rules: mend it, then reload; the log tells what" },
 	{ "closed", closed, "a fault of the program stopped it, it tries again now and then; the log tells what" },
+	{ "trying", trying,
+	  "PostgreSQL refuses the work, its deliveries went back, a copy of one is tried; the log tells why" },
 	{ "database", database, "no session with PostgreSQL" },
 	{ "holding", holding, "PostgreSQL refuses the work, its deliveries are held; the log tells why" },
 	{ "stalled", stalled, "messages are ready in its queue, RabbitMQ delivers none; it connected again for that" },

@@ -5,7 +5,7 @@
 #include "amqp/session.h"
 #include "base/clock.h"
 #include "base/wait.h"
-#include "exact/exact.h"
+#include "exact/trial.h"
 #include "run/worker.h"
 #include "source/parked.h"
 #include "source/queue.h"
@@ -30,6 +30,7 @@ struct worker {
 	bool broker_lost; /* the session failed while something else was waited for */
 	struct error broker_error;
 	bool draining;            /* it knows that it shall end */
+	bool consumes;            /* counted in consumer->consuming */
 	bool cancelled;           /* the broker was asked to send nothing more */
 	bool careful;             /* it consumes one delivery at a time */
 	bool parked_suspect;      /* the parked message in hand must be applied alone */
@@ -38,6 +39,8 @@ struct worker {
 	int64_t consuming_ms;     /* when it began to consume */
 	int64_t heard_ms;         /* probation: when something came the last time, or consuming_ms */
 	bool must_test; /* it gave everything back since PostgreSQL failed: a write must succeed before it consumes */
+	struct trial *trial;     /* and this as well; NULL: nothing was in hand */
+	bool trial_fails;        /* the last time that there was a session for it */
 	bool schema_wrong;       /* as the last session found it */
 	bool had[PEER_COUNT];    /* a session with this peer before */
 	int64_t count_parked_ms; /* when parked messages are counted again */
@@ -83,6 +86,14 @@ bool worker_have_broker(struct worker *w);
 void worker_lose_database(struct worker *w);
 void worker_leave_broker(struct worker *w);
 bool worker_is_program_fault(enum status st, const struct error *err);
+
+/* giveback.c: what goes back to the queue, goes back once. */
+void worker_give_back(struct worker *w);
+bool worker_should_leave(const struct worker *w); /* the consumer cannot apply anything now, and nothing is in hand */
+bool worker_stands_back(struct worker *w);        /* true: it must not consume now; it has waited */
+void worker_try_again(struct worker *w);          /* w->trial is set, w->pg is open; afterwards it is not */
+void worker_end_trial(struct worker *w);
+void worker_consumes(struct worker *w, bool consumes);
 
 /* closure.c: a consumer that must not go on. */
 void worker_close_consumer(struct worker *w, bool for_good, const struct error *err);

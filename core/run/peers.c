@@ -23,6 +23,7 @@ void worker_leave_broker(struct worker *w)
 		log_debug("queue_detach_failed", LOG_ERR(&ignored));
 	amqp_session_destroy(w->amqp);
 	w->amqp = NULL;
+	worker_consumes(w, false);
 	w->broker_lost = w->cancelled = false;
 	w->held_since_ms = 0;
 }
@@ -72,6 +73,10 @@ bool worker_have_database(struct worker *w)
 		st = test_write(w, &err);
 	if (st == ST_OK)
 		st = consumer_host(w->consumer, w->pg, true, &err);
+	if (st == ST_OK && w->trial) {
+		worker_try_again(w);
+		return false;
+	}
 	if (st == ST_OK)
 		st = exact_attach(w->exact, w->pg, &err);
 	if (st == ST_OK) {
@@ -90,6 +95,7 @@ bool worker_have_database(struct worker *w)
 		return false;
 	}
 	worker_lose_database(w);
+	w->trial_fails = false;
 	/* Nothing was in hand when it went, maybe; what the broker has sent or sends now waits all the same. */
 	if (w->amqp && w->held_since_ms == 0)
 		w->held_since_ms = clock_mono_ms();
@@ -114,6 +120,7 @@ static enum status consume(struct worker *w, struct error *err)
 	worker_stall_begin(w);
 	if (w->careful)
 		params.consume.prefetch = 1;
+	worker_consumes(w, true); /* before it does, so that nobody who gives back overlooks it */
 	if (st == ST_OK)
 		st = amqp_session_consume(w->amqp, &params.consume, err);
 	if (st == ST_OK)

@@ -11,6 +11,8 @@ static enum worker_state state_of(const struct worker *w)
 		return WORKER_CLOSED;
 	if (w->number > 1 && worker_in_probation(w))
 		return WORKER_PROBATION;
+	if (w->trial_fails)
+		return WORKER_TRYING;
 	return w->held_since_ms && exact_held(w->exact) > 0 ? WORKER_HOLDING : WORKER_RUNNING;
 }
 

@@ -13,6 +13,7 @@
 	X(RUNNING, "running")   /* or connecting, as `connected` tells */     \
 	X(PROBATION, "waiting") /* another worker meets the first messages */ \
 	X(HOLDING, "holding")   /* deliveries, because PostgreSQL fails */    \
+	X(TRYING, "trying")     /* a copy of what it gave back for that */    \
 	X(CLOSED, "closed")     /* a fault of the program; tries again */     \
 	X(BROKEN, "broken")     /* the plugin is; does not try again */       \
 	X(DRAINING, "draining")                                               \

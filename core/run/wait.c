@@ -24,7 +24,7 @@ void worker_serve_broker(struct worker *w)
 
 static bool broker_has_news(const struct worker *w)
 {
-	return w->broker_lost ||
+	return w->broker_lost || worker_should_leave(w) ||
 	       (w->amqp && (amqp_session_peek(w->amqp) || (w->cancelled && amqp_session_cancelled(w->amqp))));
 }
 

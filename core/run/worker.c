@@ -15,7 +15,7 @@ enum {
 	RECONNECT_MAX_MS = 3000,
 	CONTENTION_MIN_MS = 2, /* after 40001 and 40P01: the other one needs a moment to finish */
 	CONTENTION_MAX_MS = 200,
-	TICK_MS = 5000,             /* a wakeup that costs nothing */
+	TICK_MS = 1000,             /* a wakeup that costs nothing */
 	CANCEL_PATIENCE_MS = 50,    /* for deliveries that were under way when draining began */
 	RETRY_POLL_MS = 1000,       /* how late a due row may be, at the most */
 	LEASE_SLACK_MS = 30 * 1000, /* of a parked row, beyond what its attempt may take */
@@ -159,18 +159,18 @@ static bool drained(struct worker *w)
 static void step(struct worker *w)
 {
 	if (worker_consumer_is_closed(w)) {
-		worker_leave_broker(w);
+		worker_give_back(w);
 		worker_lose_database(w);
 		worker_pause(w, 1000);
 	} else if (worker_must_wait(w)) {
 		return;
 	} else if (held_too_long(w)) {
-		log_warn(
-			"held_too_long", LOG_INT("held", exact_held(w->exact)),
-			LOG_STR("next", "the deliveries go back once; consuming goes on when PostgreSQL takes writes"));
-		worker_leave_broker(w);
+		log_warn("held_too_long", LOG_INT("held", exact_held(w->exact)),
+			 LOG_STR("next", "the deliveries go back once; consuming goes on when they can be applied"));
+		worker_give_back(w);
 		exact_detach(w->exact);
-		w->must_test = true;
+	} else if (worker_stands_back(w)) {
+		return;
 	} else if (worker_have_database(w) && !worker_waits_for_parked(w) && (w->parked || worker_have_broker(w))) {
 		turn(w);
 	}
@@ -200,6 +200,7 @@ static void *worker_main(void *arg)
 
 static void worker_destroy(struct worker *w)
 {
+	worker_end_trial(w);
 	exact_destroy(w->exact);
 	queue_source_destroy(w->queue);
 	parked_source_destroy(w->parked);

@@ -115,17 +115,28 @@ def small_tablespace(stage, pg):
         stage.db.execute(f"DROP TABLESPACE {name}")
 
 
-def test_the_disk_is_full(stage, small_tablespace):
-    """Claims could be written, effects cannot."""
-    def fill():
-        stage.db.execute(f"CREATE TABLE filler (data text) TABLESPACE {small_tablespace};"
-                         "ALTER TABLE filler ALTER data SET STORAGE PLAIN")
+def fill(stage, tablespace):
+    """Claims can be written from now on, effects cannot."""
+    stage.db.execute(f"CREATE TABLE filler (data text) TABLESPACE {tablespace};"
+                     "ALTER TABLE filler ALTER data SET STORAGE PLAIN")
+    with stage.db.connect() as connection:
         for size in (7000, 1):
             with pytest.raises(psycopg.errors.DiskFull):
                 while True:
-                    stage.db.execute(f"INSERT INTO filler SELECT repeat('x', {size}) FROM generate_series(1, 100)")
+                    connection.execute(f"INSERT INTO filler SELECT repeat('x', {size}) FROM generate_series(1, 100)")
 
-    suffer_and_recover(stage, fill, lambda: stage.db.execute("DROP TABLE filler"), "sqlstate=53100")
+
+def test_the_disk_is_full(stage, small_tablespace):
+    suffer_and_recover(stage, lambda: fill(stage, small_tablespace),
+                       lambda: stage.db.execute("DROP TABLE filler"), "sqlstate=53100")
+
+
+def test_a_disk_that_stays_full_costs_no_message_its_delivery_limit(stage, small_tablespace):
+    """Each return counts, and the fourth drops the message: what goes back is not asked for again before it fits."""
+    daemon = suffer_and_recover(stage, lambda: fill(stage, small_tablespace),
+                                lambda: stage.db.execute("DROP TABLE filler"), "event=still_failing.*sqlstate=53100",
+                                arguments={"x-delivery-limit": 3}, hold_max="1s", times=8)
+    assert 1 <= len(daemon.matches("event=held_too_long")) <= TWO_WORKERS["workers"]
 
 
 def test_a_stopped_process_that_wakes_up_acknowledges_nothing_of_its_past(stage, fault_points):
