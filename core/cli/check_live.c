@@ -6,10 +6,21 @@
 #include "plugin/instance.h"
 #include "retention/registry.h"
 #include "run/params.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char server_sql[] = "SELECT current_setting('server_version'), current_database()";
+
+/* What is left for an ordinary role: of the server, of the role, of the database; -1 there is no limit. */
+static const char connections_sql[] =
+	"SELECT least(current_setting('max_connections')::int8 - "
+	"current_setting('superuser_reserved_connections')::int8,"
+	"             nullif(r.rolconnlimit, -1), nullif(d.datconnlimit, -1))"
+	"  FROM pg_roles AS r, pg_database AS d WHERE r.rolname = current_user AND d.datname = current_database()";
+
+/* RabbitMQ's default: a delivery that is not settled by then closes the channel. */
+enum { CONSUMER_TIMEOUT_S = 30 * 60, RETENTION_SESSIONS = 2 };
 
 /* What the app role must be allowed to, as a worker uses it. */
 static const char privileges_sql[] = "SELECT t.name || ' ' || p.privilege"
@@ -94,6 +105,52 @@ static void destroy_session(struct pg_session **s)
 	pg_session_destroy(*s);
 }
 
+/* A relay has a session for each of its targets. */
+static size_t relay_sessions(const struct config_relay *r)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < r->kinds.count; i++) {
+		size_t first = 0;
+		while (strcmp(r->kinds.list[first].value, r->kinds.list[i].value) != 0)
+			first++;
+		n += first == i;
+	}
+	return n;
+}
+
+/* Of one process that runs everything. */
+static size_t sessions_needed(const struct config *config, const struct config_database *database)
+{
+	size_t n = RETENTION_SESSIONS;
+	for (size_t i = 0; i < config->consumer_count; i++)
+		if (config->consumers[i].database == database)
+			n += (size_t)config->consumers[i].workers + 1; /* the one for retries */
+	for (size_t i = 0; i < config->relay_count; i++)
+		if (config->relays[i].database == database)
+			n += relay_sessions(&config->relays[i]);
+	return n;
+}
+
+static enum status check_connections(struct check *c, const struct subject *s, const struct config_database *config,
+				     struct pg_session *session, struct error *err)
+{
+	struct pg_result result;
+	const enum status st = pg_query(session, connections_sql, NULL, 0, &result, err);
+	if (st != ST_OK)
+		return st;
+	const int64_t most = pg_value_int8(&result, 0, 0);
+	const size_t need = sessions_needed(c->config, config);
+	if ((int64_t)need > most)
+		check_problem(c, EXIT_CONFIGURATION, s->place, s->section, NULL,
+			      "effectd needs up to %zu sessions, the server allows %" PRId64
+			      " (max_connections, and the limits of role and database): fewer workers, or raise those",
+			      need, most);
+	else
+		check_fact(c, s->title, "needs up to %zu of the %" PRId64 " sessions that the server allows", need,
+			   most);
+	return ST_OK;
+}
+
 /* What is the same for all its consumers; false: reported. */
 static bool check_server(struct check *c, const struct config_database *config)
 {
@@ -107,6 +164,8 @@ static bool check_server(struct check *c, const struct config_database *config)
 		st = check_privileges(c, &s, session, &err);
 	if (st == ST_OK)
 		st = tell_server(c, &s, config, session, &err);
+	if (st == ST_OK)
+		st = check_connections(c, &s, config, session, &err);
 	if (st != ST_OK)
 		report_error(c, &s, s.place, NULL, &err);
 	return st == ST_OK;
@@ -213,16 +272,26 @@ static int amqp_exit_code(const struct error *err)
 	return err->code == 403 || err->code == 530 ? EXIT_PERMISSION : EXIT_CONFIGURATION;
 }
 
+/* What was sent ahead waits for what is before it. */
+static void tell_prefetch(struct check *c, const struct subject *s, const struct config_consumer *config)
+{
+	check_fact(c, s->title,
+		   "prefetch %" PRId64 ": a message may take %.3g s on average, else the last of them passes the "
+		   "broker's consumer_timeout (30 min unless it is set)",
+		   config->prefetch, (double)CONSUMER_TIMEOUT_S / (double)config->prefetch);
+}
+
 static void check_queue(struct check *c, const struct config_consumer *config, struct amqp_session *session)
 {
 	const struct subject s = subject_of("consumer", config->name, config->place);
 	struct error err = { 0 };
 	uint32_t ready = 0;
 	enum status st = amqp_session_ready(session, config->queue, &ready, &err);
-	if (st == ST_OK)
+	if (st == ST_OK) {
 		check_fact(c, s.title, "queue %s has %u messages ready; its arguments and policies are not known",
 			   config->queue, (unsigned)ready);
-	else if (st == ST_REFUSED && err.code == 404 && config->declare == DECLARE_YES)
+		tell_prefetch(c, &s, config);
+	} else if (st == ST_REFUSED && err.code == 404 && config->declare == DECLARE_YES)
 		check_fact(c, s.title, "queue %s does not exist yet: it will be made (declare = yes)", config->queue);
 	else
 		check_problem(c, amqp_exit_code(&err), config->queue_place, s.section, "queue", "%s", err.text);

@@ -102,6 +102,19 @@ def test_live_says_what_holds(check, shop):
     assert lines[-1].startswith("configuration and servers are fine: 3 consumers")
 
 
+def test_live_counts_the_sessions_that_a_process_needs(check, shop, db):
+    """Three consumers with one worker and one for retries each, and two for retention."""
+    shop["relay:main"] = {"kind.a": "one", "kind.b": "one", "kind.c": "two"}
+    for name in ("one", "two"):
+        shop[f"target:{name}"] = {"type": "http", "url": "http://127.0.0.1:9/"}
+    done = check(shop, "--live")
+    assert done.rc == 0 and "database main: needs up to 10 of the " in done.stdout, done
+    assert "consumer loyalty: prefetch 300: a message may take 6 s on average" in done.stdout
+    db.execute(f'ALTER DATABASE "{db.name}" CONNECTION LIMIT 9')
+    done = check(shop, "--live")
+    assert done.rc == 78 and "[database:main] effectd needs up to 10 sessions, the server allows 9" in done.stderr, done
+
+
 def test_live_finds_every_statement_without_its_table_and_a_missing_queue_in_one_run(check, shop, db):
     db.execute("DROP TABLE point_ledger CASCADE")
     shop["consumer:analytics"]["queue"] = "absent"
