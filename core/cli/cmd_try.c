@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "base/wait.h"
 #include "cli/cli.h"
-#include "run/trial.h"
+#include "run/rehearsal.h"
 #include "source/envelope.h"
 #include "source/lines.h"
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 struct work {
 	const struct cli *cli;
-	struct trial *trial;
+	struct rehearsal *trial;
 	struct input *input;
 	FILE *golden, *write_golden; /* NULL: not asked for */
 	const char *golden_name;
@@ -210,7 +210,7 @@ static int report_line(struct work *w, const struct line *line, const struct mes
 	static const char *const fine[] = { "applied", "duplicate", "stale", "ignored", NULL };
 	json_t *report = NULL;
 	struct error err = { 0 };
-	if (trial_run(w->trial, m, &report, &err) != ST_OK)
+	if (rehearsal_run(w->trial, m, &report, &err) != ST_OK)
 		return cli_failure(w->cli, &err);
 	json_object_set_new(report, "line", json_integer(line->number));
 	w->messages++;
@@ -275,7 +275,7 @@ static int open_golden(const struct cli *cli, const char *option, const char *mo
 	return EXIT_CONFIGURATION;
 }
 
-static int try_consumer(const struct cli *cli, const struct trial_params *params, const char *file)
+static int try_consumer(const struct cli *cli, const struct rehearsal_params *params, const char *file)
 {
 	struct error err = { 0 };
 	struct work w = { .cli = cli,
@@ -287,11 +287,11 @@ static int try_consumer(const struct cli *cli, const struct trial_params *params
 	const size_t longest = lines_longest(w.envelope, (size_t)params->consumer->config->max_body_bytes);
 	if (rc == EXIT_FINE && input_open(&w.input, file, longest, &err) != ST_OK)
 		rc = cli_failure(cli, &err);
-	if (rc == EXIT_FINE && trial_open(&w.trial, params, &err) != ST_OK)
+	if (rc == EXIT_FINE && rehearsal_open(&w.trial, params, &err) != ST_OK)
 		rc = cli_failure(cli, &err);
 	if (rc == EXIT_FINE)
 		rc = try_all(&w);
-	trial_close(w.trial);
+	rehearsal_close(w.trial);
 	input_close(w.input);
 	if (w.golden)
 		fclose(w.golden);
@@ -308,7 +308,7 @@ static int load_and_try(const struct cli *cli, const struct config *config, cons
 	const int rc = cli_load_consumer(cli, config, &consumer);
 	if (rc != EXIT_FINE)
 		return rc;
-	const struct trial_params params = {
+	const struct rehearsal_params params = {
 		.process = &config->process,
 		.consumer = consumer,
 		.ignore_claim = cli_option_given(cli, "ignore-claim"),

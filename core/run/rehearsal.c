@@ -1,4 +1,4 @@
-#include "run/trial.h"
+#include "run/rehearsal.h"
 #include "base/clock.h"
 #include "exact/exact.h"
 #include "pg/migrate.h"
@@ -28,7 +28,7 @@ struct step {
 struct seen {
 	struct delivery delivery, original; /* as it is run, and as it was given */
 	bool has_key, claimed, won, judged;
-	bool claim_ignored; /* it was taken, and taken away for this trial */
+	bool claim_ignored; /* it was taken, and taken away for this rehearsal */
 	struct str key;
 	int64_t event_ms, lock_order;
 	effectd_verdict verdict;
@@ -43,10 +43,10 @@ struct seen {
 	bool stops;       /* the consumer would */
 };
 
-struct trial {
+struct rehearsal {
 	struct exact_observer observer; /* must be first */
 	struct source source;
-	struct trial_params params;
+	struct rehearsal_params params;
 	struct consumer_counters counters;
 	struct plugin_instance *instance;
 	struct exact *exact;
@@ -66,14 +66,14 @@ static struct seen *seen_of(const struct delivery *d)
 	return (struct seen *)d; /* its first member */
 }
 
-static struct str copy_str(struct trial *t, struct str s)
+static struct str copy_str(struct rehearsal *t, struct str s)
 {
 	const char *copy = s.data ? arena_copy(&t->arena, s.data, s.len) : NULL;
 	t->failed |= s.data && !copy;
 	return (struct str){ copy, copy ? s.len : 0 };
 }
 
-static const char *copy_text(struct trial *t, const char *text)
+static const char *copy_text(struct rehearsal *t, const char *text)
 {
 	return copy_str(t, (struct str){ text, strlen(text) }).data;
 }
@@ -81,7 +81,7 @@ static const char *copy_text(struct trial *t, const char *text)
 static void on_begun(struct exact_observer *o, const struct delivery *d, struct str key, int64_t event_ms,
 		     int64_t lock_order)
 {
-	struct trial *t = (struct trial *)o;
+	struct rehearsal *t = (struct rehearsal *)o;
 	struct seen *s = seen_of(d);
 	s->has_key = key.data;
 	s->key = copy_str(t, key);
@@ -103,10 +103,10 @@ static void on_judged(struct exact_observer *o, const struct delivery *d, effect
 	struct seen *s = seen_of(d);
 	s->judged = true;
 	s->verdict = verdict;
-	s->text = copy_text((struct trial *)o, text);
+	s->text = copy_text((struct rehearsal *)o, text);
 }
 
-static bool copy_values(struct trial *t, const struct pg_values *from, struct pg_values *to)
+static bool copy_values(struct rehearsal *t, const struct pg_values *from, struct pg_values *to)
 {
 	const size_t n = (size_t)from->count;
 	const char **data = arena_alloc(&t->arena, (n + 1) * sizeof(*data));
@@ -125,7 +125,7 @@ static bool copy_values(struct trial *t, const struct pg_values *from, struct pg
 
 static void on_queued(struct exact_observer *o, const struct delivery *d, const struct plugin_op *op)
 {
-	struct trial *t = (struct trial *)o;
+	struct rehearsal *t = (struct rehearsal *)o;
 	struct seen *s = seen_of(d);
 	if (s->step_count == s->step_room) {
 		const size_t room = s->step_room ? 2 * s->step_room : 8;
@@ -158,7 +158,7 @@ static void on_answered(struct exact_observer *o, const struct delivery *d, int6
 
 static void on_settled(struct exact_observer *o, const struct delivery *d, enum outcome outcome, const struct park *why)
 {
-	struct trial *t = (struct trial *)o;
+	struct rehearsal *t = (struct rehearsal *)o;
 	struct seen *s = seen_of(d);
 	s->settled = true;
 	s->outcome = outcome;
@@ -175,9 +175,9 @@ static void on_settled(struct exact_observer *o, const struct delivery *d, enum 
 
 /* --- the source: the message at hand, once or twice, in the order of asking --- */
 
-static struct delivery *trial_next(struct source *src)
+static struct delivery *rehearsal_next(struct source *src)
 {
-	struct trial *t = (struct trial *)((char *)src - offsetof(struct trial, source));
+	struct rehearsal *t = (struct rehearsal *)((char *)src - offsetof(struct rehearsal, source));
 	return t->given < t->copies ? &t->seen[t->given++].delivery : NULL;
 }
 
@@ -211,8 +211,8 @@ static void flushed(struct source *src)
 	(void)src;
 }
 
-static const struct source_ops trial_ops = {
-	.next = trial_next,
+static const struct source_ops rehearsal_ops = {
+	.next = rehearsal_next,
 	.enlist = nothing_sent,
 	.park = nothing_parked,
 	.settle = settled,
@@ -222,7 +222,7 @@ static const struct source_ops trial_ops = {
 
 /* --- running --- */
 
-static void run_copy(struct trial *t, struct seen *s)
+static void run_copy(struct rehearsal *t, struct seen *s)
 {
 	struct error err = { 0 };
 	const enum exact_result result = exact_turn(t->exact, &err);
@@ -237,7 +237,7 @@ static void run_copy(struct trial *t, struct seen *s)
 }
 
 /* --ignore-claim: the claim goes, in the transaction that is rolled back, and the message runs again. */
-static enum status run_without_claim(struct trial *t, struct seen *s, struct error *err)
+static enum status run_without_claim(struct rehearsal *t, struct seen *s, struct error *err)
 {
 	static const char *const sql[] = {
 		"DELETE FROM effectd.processed_messages WHERE consumer = $1 AND message_key = $2",
@@ -258,7 +258,7 @@ static enum status run_without_claim(struct trial *t, struct seen *s, struct err
 }
 
 /* What a deferred constraint says at COMMIT. */
-static void check_deferred(struct trial *t, struct seen *s)
+static void check_deferred(struct rehearsal *t, struct seen *s)
 {
 	struct error err = { 0 };
 	if (exact_session_lost(t->exact) ||
@@ -269,7 +269,7 @@ static void check_deferred(struct trial *t, struct seen *s)
 	s->err = err;
 }
 
-static enum status run_all(struct trial *t, struct error *err)
+static enum status run_all(struct rehearsal *t, struct error *err)
 {
 	enum status st = pg_query(t->pg, "BEGIN", NULL, 0, NULL, err);
 	for (size_t i = 0; i < (t->params.twice ? COPIES_MOST : 1) && st == ST_OK; i++) {
@@ -309,7 +309,7 @@ static json_t *error_of(const struct error *err)
 }
 
 /* SELECT $1::TYPE::text, ...: PostgreSQL shows what it was sent. */
-static enum status prepare_shown(struct trial *t, uint32_t index, struct error *err)
+static enum status prepare_shown(struct rehearsal *t, uint32_t index, struct error *err)
 {
 	const struct pg_statement *of = &t->instance->prepared[index];
 	CLEANUP(buffer_finish) struct buffer types = { 0 }, sql = { 0 };
@@ -338,7 +338,7 @@ static enum status prepare_shown(struct trial *t, uint32_t index, struct error *
 	return st;
 }
 
-static enum status add_parameters(struct trial *t, const struct step *step, json_t *list, struct error *err)
+static enum status add_parameters(struct rehearsal *t, const struct step *step, json_t *list, struct error *err)
 {
 	if (step->values.count == 0)
 		return ST_OK;
@@ -368,7 +368,7 @@ static json_t *jsonb_of(const struct pg_values *v, int at)
 		       : json_null();
 }
 
-static json_t *outbox_row(struct trial *t, const struct seen *s, const struct step *step, unsigned ordinal)
+static json_t *outbox_row(struct rehearsal *t, const struct seen *s, const struct step *step, unsigned ordinal)
 {
 	enum { KIND, PAYLOAD, HEADERS, ORDERING_KEY, IDEMPOTENCY_KEY };
 	const struct pg_values *v = &step->values;
@@ -384,7 +384,7 @@ static json_t *outbox_row(struct trial *t, const struct seen *s, const struct st
 			 "idempotency_key", json_of(buffer_text(&key)));
 }
 
-static enum status add_steps(struct trial *t, const struct seen *s, json_t *report, struct error *err)
+static enum status add_steps(struct rehearsal *t, const struct seen *s, json_t *report, struct error *err)
 {
 	json_t *statements = json_array(), *outbox = json_array();
 	json_object_set_new(report, "statements", statements);
@@ -422,7 +422,7 @@ static json_t *time_of(int64_t ms)
 	return json_string(text);
 }
 
-static enum status tell(struct trial *t, const struct seen *s, json_t **ret, struct error *err)
+static enum status tell(struct rehearsal *t, const struct seen *s, json_t **ret, struct error *err)
 {
 	const char *outcome = s->settled ? outcome_names[s->outcome] : s->stops ? "stops" : "again";
 	json_t *report = json_pack("{ss so so sI ss}", "outcome", outcome, "key", json_text(s->key), "event_time",
@@ -451,7 +451,7 @@ static enum status tell(struct trial *t, const struct seen *s, json_t **ret, str
 	return st;
 }
 
-enum status trial_run(struct trial *t, const struct message *m, json_t **ret, struct error *err)
+enum status rehearsal_run(struct rehearsal *t, const struct message *m, json_t **ret, struct error *err)
 {
 	arena_reset(&t->arena);
 	t->copies = t->given = 0;
@@ -482,7 +482,7 @@ enum status trial_run(struct trial *t, const struct message *m, json_t **ret, st
 
 /* --- opening --- */
 
-static enum status connect_all(struct trial *t, struct error *err)
+static enum status connect_all(struct rehearsal *t, struct error *err)
 {
 	const struct config_consumer *config = t->params.consumer->config;
 	struct pg_params params;
@@ -495,15 +495,15 @@ static enum status connect_all(struct trial *t, struct error *err)
 	return st == ST_OK ? exact_attach(t->exact, t->pg, err) : st;
 }
 
-enum status trial_open(struct trial **ret, const struct trial_params *params, struct error *err)
+enum status rehearsal_open(struct rehearsal **ret, const struct rehearsal_params *params, struct error *err)
 {
-	struct trial *t = calloc(1, sizeof(*t));
+	struct rehearsal *t = calloc(1, sizeof(*t));
 	if (!t)
 		return error_oom(err);
 	const struct config_consumer *config = params->consumer->config;
 	t->params = *params;
 	t->observer = (struct exact_observer){ on_begun, on_claimed, on_judged, on_queued, on_answered, on_settled };
-	t->source.ops = &trial_ops;
+	t->source.ops = &rehearsal_ops;
 	arena_init(&t->arena);
 	const struct exact_params exact = {
 		.consumer = config->name,
@@ -526,11 +526,11 @@ enum status trial_open(struct trial **ret, const struct trial_params *params, st
 	if (st == ST_OK)
 		*ret = t;
 	else
-		trial_close(t);
+		rehearsal_close(t);
 	return st;
 }
 
-void trial_close(struct trial *t)
+void rehearsal_close(struct rehearsal *t)
 {
 	if (!t)
 		return;
