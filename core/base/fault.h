@@ -21,15 +21,31 @@
 /* One line to add one. What a delivery passes, in this order. */
 #define FAULT_POINTS_OF_DELIVERIES(X, arg) \
 	X(after_collect, arg)              \
+	X(crash_counted, arg)              \
 	X(after_key, arg)                  \
 	X(before_claim, arg)               \
 	X(after_claim, arg)                \
+	X(effects_sent, arg)               \
 	X(before_park, arg)                \
 	X(before_commit, arg)              \
 	X(commit_sent, arg)                \
 	X(after_commit, arg)               \
 	X(before_ack, arg)                 \
 	X(after_ack, arg)
+
+/* What a parked row that is due passes before all that a delivery passes. */
+#define FAULT_POINTS_OF_RETRIES(X, arg) X(retry_leased, arg)
+
+/* What a worker passes that is told to end, in this order. */
+#define FAULT_POINTS_OF_DRAINS(X, arg) \
+	X(drain_begun, arg)            \
+	X(drain_done, arg)
+
+/* What `effectd migrate up` passes with each file, in this order. */
+#define FAULT_POINTS_OF_MIGRATIONS(X, arg) \
+	X(migration_ran, arg)              \
+	X(migration_remembered, arg)       \
+	X(migration_committed, arg)
 
 /* What a pass of retention passes. */
 #define FAULT_POINTS_OF_RETENTION(X, arg) \
@@ -48,6 +64,9 @@
 
 #define FAULT_POINTS(X, arg)               \
 	FAULT_POINTS_OF_DELIVERIES(X, arg) \
+	FAULT_POINTS_OF_RETRIES(X, arg)    \
+	FAULT_POINTS_OF_DRAINS(X, arg)     \
+	FAULT_POINTS_OF_MIGRATIONS(X, arg) \
 	FAULT_POINTS_OF_RETENTION(X, arg)  \
 	FAULT_POINTS_OF_RELAYS(X, arg)
 

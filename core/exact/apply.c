@@ -145,6 +145,8 @@ static enum run read_flight(struct exact *x, size_t n, size_t messages, struct e
 {
 	enum status st = pg_sync(x->session, err);
 	enum run run = RUN_COMMITTED;
+	if (st == ST_OK && FAULT_POINT("effects_sent"))
+		st = error_set(err, ST_UNAVAILABLE, "fault point effects_sent");
 	for (size_t i = 0; i < x->owed_count && st == ST_OK; i++) {
 		struct pg_result result;
 		if ((st = pg_next(x->session, &result, err)) != ST_OK)

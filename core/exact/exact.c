@@ -238,6 +238,8 @@ static enum exact_result enter(struct exact *x, struct item *item, struct error 
 	switch (entry) {
 	case ENTRY_GO:
 		d->entered = true;
+		if (FAULT_POINT("crash_counted"))
+			return source_failed(x, error_set(err, ST_UNAVAILABLE, "fault point crash_counted"), err);
 		break;
 	case ENTRY_SUSPECT:
 		return EXACT_SUSPECT;
@@ -384,9 +386,9 @@ static enum exact_result make_items(struct exact *x, bool *ret_settled, struct e
 enum exact_result exact_turn(struct exact *x, struct error *err)
 {
 	collect(x);
-	FAULT_POINT("after_collect");
 	if (x->hand_count == 0 || exact_wake_ms(x) > clock_mono_ms())
 		return EXACT_IDLE;
+	FAULT_POINT("after_collect");
 	bool settled = false;
 	enum exact_result result = make_items(x, &settled, err);
 	FAULT_POINT("after_key");

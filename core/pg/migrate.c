@@ -5,6 +5,7 @@
 #include "pg/transaction.h"
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -193,11 +194,17 @@ static enum status apply(struct pg_session *s, const struct migration *m, struct
 	enum status st = m->outside_transaction ? ST_OK : pg_begin(s, err);
 	if (st == ST_OK)
 		st = run_file(s, m, err);
+	if (st == ST_OK && FAULT_POINT("migration_ran"))
+		st = error_set(err, ST_UNAVAILABLE, "fault point migration_ran");
 	if (st == ST_OK)
 		st = remember(s, m, err);
-	if (m->outside_transaction)
-		return st;
-	return st == ST_OK ? pg_commit(s, err) : st; /* else the session's end rolls back */
+	if (st == ST_OK && FAULT_POINT("migration_remembered"))
+		st = error_set(err, ST_UNAVAILABLE, "fault point migration_remembered");
+	if (st == ST_OK && !m->outside_transaction)
+		st = pg_commit(s, err); /* else the session's end rolls back */
+	if (st == ST_OK && FAULT_POINT("migration_committed"))
+		st = error_set(err, ST_UNAVAILABLE, "fault point migration_committed");
+	return st;
 }
 
 enum status migrate_up(struct pg_session *s, void (*applied)(void *arg, const struct migration *m, int64_t took_ms),

@@ -1,5 +1,6 @@
 /* The worker's loop: take turns with the heart while both peers are there, hold while PostgreSQL is away, drain when
  * told. Waiting is wait.c's, connections are peers.c's. */
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "pg/sqlstate.h"
@@ -185,8 +186,10 @@ static void *worker_main(void *arg)
 		step(w);
 	}
 	w->draining = true;
+	FAULT_POINT("drain_begun");
 	while (!worker_must_end(w) && !drained(w))
 		;
+	FAULT_POINT("drain_done");
 	/* Waits for the broker's answer: every ack before it has arrived then. */
 	struct error ignored;
 	if (w->amqp && !w->broker_lost && !worker_must_end(w) && amqp_session_close_channel(w->amqp, &ignored) != ST_OK)

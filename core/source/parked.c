@@ -1,5 +1,6 @@
 #include "source/parked.h"
 #include "amqp/properties.h"
+#include "base/fault.h"
 #include "source/journal.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -262,6 +263,8 @@ enum status parked_source_fetch(struct parked_source *p, struct pg_session *s, s
 		st = take(p, &result, err);
 	struct error ignored;
 	const enum status drained = pg_drain(s, refused || st != ST_OK ? &ignored : err);
+	if (p->leased && FAULT_POINT("retry_leased"))
+		return error_set(err, ST_UNAVAILABLE, "fault point retry_leased");
 	return refused ? ST_REFUSED : st != ST_OK ? st : drained;
 }
 
