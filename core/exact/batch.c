@@ -253,12 +253,17 @@ static enum run run_set(struct exact *x, size_t n, struct error *err)
 	if (run == RUN_COMMITTED)
 		return run;
 	counter_add(&x->params.counters->rollbacks, 1);
-	struct error ignored;
-	if (x->session && pg_rollback(x->session, &ignored) != ST_OK)
+	struct error lost;
+	if (x->session && pg_rollback(x->session, &lost) != ST_OK)
 		x->session = NULL;
-	if (!x->session)
-		x->left_xid = x->xid;
-	return run;
+	if (x->session)
+		return run;
+	x->left_xid = x->xid;
+	if (run > RUN_SPLIT)
+		return run;
+	/* To be run again, and there is nothing to run it on: a message's fault became one of the environment. */
+	error_set(err, ST_UNAVAILABLE, "the session was lost while a batch was rolled back");
+	return RUN_ENVIRONMENT;
 }
 
 static void settle(struct exact *x, struct item *item, enum outcome outcome)

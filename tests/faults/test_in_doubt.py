@@ -4,7 +4,7 @@ import pytest
 from lib.monitor import Monitor
 from lib.proxy import CUT, HOLD, LOSE_CLIENT, Proxy
 from lib.wait import wait_until
-from stage import CONSUMER, QUEUE, counted, outcomes, script
+from stage import CONSUMER, QUEUE, counted, outcomes, run, script
 
 NAMES = [f"k{n:02}" for n in range(20)]
 CUTS = pytest.mark.parametrize("name, resolution", [("> COMMIT", "not_committed"), ("< COMMIT", "committed")],
@@ -227,3 +227,15 @@ def test_a_count_whose_answer_is_lost_is_no_crash(doubt, stage):
     assert outcomes(counted(daemon)) == {"applied": 1}
     stage.assert_once({"k"})
     assert stage.db.value("SELECT count(*) FROM effectd.attempts") == 0
+
+
+def test_a_session_that_is_lost_while_a_faulty_message_is_rolled_back_costs_nothing(doubt, stage):
+    """The others are to run again without it, and there is nothing to run them on."""
+    with doubt.daemon() as daemon:
+        stage.ready(daemon)
+        rule = doubt.proxy.arm("> ROLLBACK", CUT)
+        stage.send(*[script(key) for key in NAMES], script("bad", run("SELECT raise('22000')")))
+        rule.wait()
+        doubt.wait_settled()
+    assert outcomes(counted(daemon)) == {"applied": len(NAMES), "parked": 1}
+    stage.assert_once(NAMES)
