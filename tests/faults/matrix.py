@@ -113,7 +113,7 @@ class Matrix:
                                    for kind, count in (("reject", 12), ("ignore", 4), ("retry", 3)))
         old = self._rng.sample(sorted(self.applies), min(10, len(self.applies)))
         messages = [script(name) for name in [*names, *names[::3], *old]]
-        messages += [script(name, verdict="reject") for name in [*rejects, *rejects[::2]]]
+        messages += [script(name, verdict="reject") for name in [*rejects, *rejects[::4]]]
         messages += [script(name, verdict="ignore") for name in ignores]
         messages += [script(name, *LATER) for name in [*later, *later[::4]]]
         self._rng.shuffle(messages)

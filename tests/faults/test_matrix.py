@@ -2,7 +2,9 @@
 import pytest
 
 from lib.proxy import Proxy
-from matrix import ACTIONS, ERROR, Matrix, points
+from lib.wait import wait_until
+from matrix import ACTIONS, ERROR, Matrix, hit, points
+from stage import QUEUE, script
 
 # Places where the code has nothing that could fail: an error there is no fault.
 NOTHING_FAILS = {"after_collect", "after_key", "after_commit", "before_ack", "after_ack", *points("DRAINS")}
@@ -24,3 +26,13 @@ def test_nothing_is_lost_or_applied_twice_whatever_happens_at(matrix, point):
         for action in ACTIONS:
             if action != ERROR or point not in NOTHING_FAILS:
                 matrix.cell(point, action)
+
+
+def test_a_message_goes_back_to_its_queue_when_its_parked_row_did_not_commit(stage):
+    stage.declare()
+    with stage.daemon(fault="before_commit=delay:60000") as daemon:
+        stage.send(script("k", verdict="reject"))
+        daemon.wait_log(hit("before_commit"))
+        daemon.kill()
+        wait_until(lambda: stage.vhost.depth(QUEUE) == (1, 0), 15, "the delivery to go back")
+    assert not stage.parked()

@@ -30,9 +30,23 @@ def proxy(pg):
         yield one
 
 
+@pytest.fixture(scope="module")
+def undisturbed(pg_server, tmp_path_factory):
+    """What `effectd migrate up` makes of a database when nothing happens."""
+    database, file = pg_server.createdb("undisturbed"), tmp_path_factory.mktemp("undisturbed") / "effectd.ini"
+    file.write_text(config.text({"database:main": {"conninfo": database.conninfo}}))
+    assert effectd("migrate", "up", "-c", file).rc == 0
+    yield look(database)
+    database.drop()
+
+
+def look(database):
+    return database.rows(SCHEMA), database.rows(HISTORY)
+
+
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("point", points("MIGRATIONS"))
-def test_a_migration_is_there_as_a_whole_or_not_at_all(empty_db, shop_template, pg, proxy, tmp_path, point, action):
+def test_a_migration_is_there_as_a_whole_or_not_at_all(empty_db, undisturbed, proxy, tmp_path, point, action):
     file, output = tmp_path / "effectd.ini", tmp_path / "output"
     file.write_text(config.text({"database:main": {"conninfo": proxy.conninfo(empty_db)}}))
     process = Process.spawn([build.EFFECTD, "migrate", "up", "-c", str(file)], output,
@@ -42,14 +56,12 @@ def test_a_migration_is_there_as_a_whole_or_not_at_all(empty_db, shop_template, 
         proxy.cut()
     rc = process.wait(30)
     assert rc == RC.get(action, rc) and (rc == 0) == (action == DELAY), output.read_text()
-    with pg.connect(shop_template) as connection:
-        wanted = [connection.execute(sql).fetchall() for sql in (SCHEMA, HISTORY)]
     there = empty_db.value("SELECT count(*) FROM pg_namespace WHERE nspname = 'effectd'")
-    count = len(wanted[1]) if action == DELAY else int(point == COMMITTED)
-    assert there == (count > 0) and (not there or empty_db.rows(HISTORY) == wanted[1][:count])
+    count = len(undisturbed[1]) if action == DELAY else int(point == COMMITTED)
+    assert there == (count > 0) and (not there or empty_db.rows(HISTORY) == undisturbed[1][:count])
     again = effectd("migrate", "up", "-c", file)
     assert again.rc == 0, again.stderr
-    assert [empty_db.rows(sql) for sql in (SCHEMA, HISTORY)] == wanted
+    assert look(empty_db) == undisturbed
 
 
 @pytest.mark.parametrize("action", [DELAY, ERROR, CUT_POSTGRESQL])
