@@ -200,6 +200,17 @@ static void keep_streak(struct exact *x, unsigned streak, enum park_reason reaso
 	x->streak_reason = reason;
 }
 
+/* pg_commit() in its steps, so that a test can lose the answer of an effect's COMMIT and of no other. */
+static enum status commit(struct exact *x, struct error *err)
+{
+	enum status st = pg_commit_send(x->session, err);
+	if (st == ST_OK)
+		st = pg_sync(x->session, err);
+	if (st == ST_OK && FAULT_POINT("commit_sent"))
+		return error_set(err, ST_IN_DOUBT, "fault point commit_sent");
+	return st == ST_OK ? pg_commit_read(x->session, err) : st;
+}
+
 static enum run commit_set(struct exact *x, size_t n, struct error *err)
 {
 	unsigned streak;
@@ -218,7 +229,7 @@ static enum run commit_set(struct exact *x, size_t n, struct error *err)
 		return RUN_TRIED;
 	if (FAULT_POINT("before_commit"))
 		return injected(x, "before_commit", err);
-	switch (pg_commit(x->session, err)) {
+	switch (commit(x, err)) {
 	case ST_OK:
 		break;
 	case ST_REFUSED:

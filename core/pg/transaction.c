@@ -3,8 +3,6 @@
 #include "pg/transaction.h"
 #include "pg/private.h"
 
-#include "base/fault.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -105,8 +103,6 @@ enum status pg_commit(struct pg_session *s, struct error *err)
 	enum status st = pg_commit_send(s, err);
 	if (st == ST_OK)
 		st = pg_sync(s, err);
-	if (st == ST_OK && FAULT_POINT("commit_sent"))
-		st = pg_session_lost(s, error_set(err, ST_UNAVAILABLE, "fault point commit_sent"), err);
 	return st == ST_OK ? pg_commit_read(s, err) : st;
 }
 
