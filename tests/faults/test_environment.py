@@ -13,6 +13,8 @@ from lib.wait import wait_until
 from stage import QUEUE, counted, outcomes, script
 from works import start
 
+pytestmark = pytest.mark.slow
+
 TWO_WORKERS = {"workers": 2, "batch_max": 10, "prefetch": 30}
 END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'effectd/%'"
 

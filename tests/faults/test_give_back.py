@@ -7,6 +7,8 @@ import pytest
 from lib.wait import wait_until
 from stage import counted, outcomes, run, script
 
+pytestmark = pytest.mark.slow
+
 LIMIT = {"x-delivery-limit": 3}
 CLOSED = r"event=consumer_closed consumer={} "
 

@@ -8,6 +8,8 @@ import pytest
 from lib.wait import wait_until
 from works import PLUGINS, queue, start
 
+pytestmark = pytest.mark.slow
+
 SOON_MS = 5000
 RETRY = re.compile(r"\bevent=(\w+_unavailable)\b.*\bretry_ms=(\d+)")
 OUTAGE_STEPS = 8

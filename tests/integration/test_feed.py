@@ -224,6 +224,7 @@ def test_lines_are_applied_as_they_come(loyalty, db):
     assert process.returncode == 0 and "2 applied" in out
 
 
+@pytest.mark.slow
 def test_broken_off_and_fed_again_everything_is_there_once(loyalty, db):
     """SIGINT ends it in order; kill -9 ends it anyhow."""
     count = 60000
@@ -243,6 +244,7 @@ def test_broken_off_and_fed_again_everything_is_there_once(loyalty, db):
     assert db.value("SELECT sum(points) FROM balances") == sum(orders.points(n) for n in range(1, count + 1))
 
 
+@pytest.mark.slow
 def test_the_database_may_be_away_for_a_while(loyalty, db, pg):
     with open(loyalty.file, "w", encoding="utf-8") as file:
         file.write(text([order(n) for n in range(1, 30001)]))

@@ -103,6 +103,7 @@ def test_an_exchange_that_is_missing_is_named_and_waited_for(outbox, vhost):
     assert {json.loads(body)["n"] for _, body in drained(vhost)} == set(range(1, 6))
 
 
+@pytest.mark.slow
 def test_a_broker_that_dies_between_publish_and_confirm_loses_nothing(outbox, vhost, rabbit):
     """Rows flow while the broker is killed; what has no confirm goes again with the same message id."""
     vhost.declare(QUEUE)
