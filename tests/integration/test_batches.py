@@ -2,7 +2,7 @@
 import pytest
 
 from lib.wait import wait_until
-from stage import QUEUE, counted, outcomes, run, script
+from stage import CONSUMER, QUEUE, counted, outcomes, run, script
 
 NAMES = [f"k{n:03}" for n in range(100)]
 POISON = ["cast", "poison"]  # 22P02
@@ -172,6 +172,29 @@ def test_batches_of_the_same_keys_in_opposite_orders_never_deadlock(stage):
         stage.vhost.wait_empty(QUEUE)
     assert outcomes(counted(a) + counted(b)) == {"applied": 1000, "duplicate": 1000}
     stage.assert_once(names)
+    assert stage.db.value(DEADLOCKS) == 0
+
+
+def test_two_batches_in_opposite_orders_claim_in_the_same_order(stage):
+    """Both stand at m. In the order of arrival one would hold a and the other z, each wanting the other's."""
+    stage.declare(QUEUE, "other")
+    with stage.gate() as open_gate, stage.gate("m") as open_m, \
+            stage.daemon("a") as a, stage.daemon("b", consumers={CONSUMER: "other"}) as b:
+        for daemon, queue in ((a, QUEUE), (b, "other")):
+            stage.ready(daemon)
+            stage.send(script("gate"), queue=queue)
+        stage.wait_blocked(2)
+        for queue, names in ((QUEUE, "amz"), ("other", "zma")):
+            stage.send(*[script(name) for name in names], queue=queue)
+            stage.wait_delivered(4, queue)
+        open_gate(commit=True)
+        wait_until(lambda: stage.vhost.depth(QUEUE).unacked + stage.vhost.depth("other").unacked == 6, 15,
+                   "both batches to begin")
+        stage.wait_blocked(2)
+        open_m()
+        stage.vhost.wait_empty(QUEUE, "other")
+    stage.db.execute("DELETE FROM effectd.processed_messages WHERE message_key = 'gate'")
+    stage.assert_once("amz")
     assert stage.db.value(DEADLOCKS) == 0
 
 
