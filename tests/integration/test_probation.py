@@ -14,6 +14,12 @@ ATTEMPTS = "SELECT consumer, crashes FROM effectd.attempts"
 MOST = 4
 
 
+@pytest.fixture(autouse=True)
+def a_crash_stays_a_crash(monkeypatch):
+    """The address sanitizer would make an exit of its own of it."""
+    monkeypatch.setenv("ASAN_OPTIONS", f"{os.environ.get('ASAN_OPTIONS', '')}:handle_segv=0")
+
+
 @pytest.fixture
 def troupe(stage):
     """Sends messages, keeps a daemon up until the queues are empty, and returns the exit codes."""

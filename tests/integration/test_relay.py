@@ -264,9 +264,9 @@ def test_a_lost_session_costs_a_moment(outbox):
         outbox.wait(sent=1)
         for n in range(2, 5):
             mark = relay.mark()
+            outbox.add(n)  # told to nobody
             outbox.db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                               "WHERE application_name LIKE 'effectd/relay:%'")
-            outbox.add(n)  # in the gap, told to nobody
             relay.wait_log("event=database_unavailable", since=mark)
             outbox.wait(sent=n)
 
