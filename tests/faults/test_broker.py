@@ -110,7 +110,7 @@ def test_a_channel_that_the_broker_closes_for_want_of_an_ack_is_opened_again(way
         wait_until(lambda: stage.vhost.depth(QUEUE) == (1, 0), 15, "the broker to lose its patience")
         open_gate()
         stage.vhost.wait_empty(QUEUE)
-        daemon.wait_log("event=broker_lost.*406.*timeout")
+        daemon.wait_log("event=broker_lost.*406.*timeout", timeout=60)
     assert outcomes(counted(daemon)) == {"applied": 1, "duplicate": 1}
     stage.assert_once({"gate"})
 
