@@ -99,13 +99,12 @@ static enum status tell(const struct cli *cli, struct pg_session *s, const char 
 	return ST_OK;
 }
 
-static int explain(const struct cli *cli, const struct config *config, const char *consumer, const char *key)
+static int explain(const struct cli *cli, const struct config *config, const char *key)
 {
-	const struct config_consumer *section = config_find_consumer(config, consumer);
-	if (!section) {
-		cli_message(cli, "there is no section [consumer:%s] in %s", consumer, cli->config_file);
-		return EXIT_CONFIGURATION;
-	}
+	const struct config_consumer *section;
+	const int rc = cli_find_consumer(cli, config, &section);
+	if (rc != EXIT_FINE)
+		return rc;
 	struct pg_params params;
 	struct pg_session *s = NULL;
 	struct error err = { 0 };
@@ -113,7 +112,7 @@ static int explain(const struct cli *cli, const struct config *config, const cha
 	params_of_database(section->database, &config->process, "effectd/explain", &params);
 	enum status st = pg_session_open(&s, &params, &wait_alone, &err);
 	if (st == ST_OK)
-		st = tell(cli, s, consumer, key, &out, &err);
+		st = tell(cli, s, section->name, key, &out, &err);
 	pg_session_destroy(s);
 	if (st == ST_OK)
 		return cli_print(cli, &out);
@@ -123,8 +122,7 @@ static int explain(const struct cli *cli, const struct config *config, const cha
 
 int cmd_explain(struct cli *cli, int argc, char **argv)
 {
-	const char *consumer = cli_option_value(cli, "consumer", 0);
-	if (!consumer)
+	if (!cli_option_given(cli, "consumer"))
 		return cli_usage_error(cli, "whose key is it? --consumer NAME");
 	if (argc != 1)
 		return cli_usage_error(cli, "one key at a time, as the plugin makes it: order-completed:17");
@@ -132,7 +130,7 @@ int cmd_explain(struct cli *cli, int argc, char **argv)
 	int rc = cli_load_config(cli, &config);
 	if (rc != EXIT_FINE)
 		return rc;
-	rc = explain(cli, config, consumer, argv[0]);
+	rc = explain(cli, config, argv[0]);
 	config_destroy(config);
 	return rc;
 }

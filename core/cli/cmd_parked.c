@@ -153,27 +153,14 @@ static int run_retry(struct cli *cli, const struct rows_choice *choice)
 
 static int run_drop(struct cli *cli, const struct rows_choice *choice)
 {
-	const bool dry = cli_option_given(cli, "dry-run");
-	bool sure = dry || cli_option_given(cli, "yes");
 	struct rows_work w = {
 		.cli = cli,
 		.table = &parked_table,
 		.choice = choice,
 		.action_words = action_words,
-		.sql = drop_look_sql,
 		.each = acted_row,
 	};
-	struct rows_work look = w;
-	int rc = sure ? EXIT_FINE : rows_confirm_drop(&look, &sure);
-	if (!sure)
-		return rc;
-	w.sql = dry ? drop_look_sql : drop_sql;
-	rc = rows_work_run(&w);
-	if (rc != EXIT_FINE)
-		return rc;
-	if (w.rows > 0)
-		cli_message(cli, "%zu %s", w.rows, dry ? "would be dropped" : "dropped");
-	return rows_work_tell_missing(&w);
+	return rows_work_drop(&w, drop_look_sql, drop_sql);
 }
 
 static int run_show(struct cli *cli, const struct rows_choice *choice)

@@ -23,18 +23,26 @@ int cli_load_config(const struct cli *cli, struct config **ret)
 	return st == ST_INVALID ? EXIT_CONFIGURATION : EXIT_INTERNAL;
 }
 
-int cli_load_consumer(const struct cli *cli, const struct config *config, struct consumer **ret)
+int cli_find_consumer(const struct cli *cli, const struct config *config, const struct config_consumer **ret)
 {
 	const char *name = cli_option_value(cli, "consumer", 0);
-	const struct config_consumer *section = config_find_consumer(config, name);
-	if (!section) {
-		cli_message(cli, "there is no section [consumer:%s] in %s", name, cli->config_file);
-		return EXIT_CONFIGURATION;
-	}
+	*ret = config_find_consumer(config, name);
+	if (*ret)
+		return EXIT_FINE;
+	cli_message(cli, "there is no section [consumer:%s] in %s", name, cli->config_file);
+	return EXIT_CONFIGURATION;
+}
+
+int cli_load_consumer(const struct cli *cli, const struct config *config, struct consumer **ret)
+{
+	const struct config_consumer *section;
+	int rc = cli_find_consumer(cli, config, &section);
+	if (rc != EXIT_FINE)
+		return rc;
 	struct error err = { 0 };
 	struct consumer *c = calloc(1, sizeof(*c));
 	enum status st = c ? consumer_init(c, section, &err) : error_oom(&err);
-	int rc = st == ST_OK ? EXIT_FINE : cli_failure(cli, &err);
+	rc = st == ST_OK ? EXIT_FINE : cli_failure(cli, &err);
 	if (st == ST_OK && consumer_load(c, config->process.plugin_dir, config_report_stderr, NULL) > 0)
 		rc = EXIT_CONFIGURATION;
 	if (rc == EXIT_FINE)

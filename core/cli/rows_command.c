@@ -88,7 +88,8 @@ int rows_work_tell_missing(const struct rows_work *w)
 	return ids > w->rows ? EXIT_FAILED : EXIT_FINE;
 }
 
-int rows_confirm_drop(struct rows_work *look, bool *ret)
+/* Asks before rows go for good: look counts them. *ret: it may be done; else the answer is the exit code. */
+static int confirm_drop(struct rows_work *look, bool *ret)
 {
 	char answer[16] = "";
 	*ret = false;
@@ -106,6 +107,25 @@ int rows_confirm_drop(struct rows_work *look, bool *ret)
 	if (!*ret)
 		cli_message(look->cli, "nothing was dropped");
 	return *ret ? EXIT_FINE : EXIT_FAILED;
+}
+
+int rows_work_drop(struct rows_work *w, const char *look_sql, const char *drop_sql)
+{
+	const bool dry = cli_option_given(w->cli, "dry-run");
+	bool sure = dry || cli_option_given(w->cli, "yes");
+	struct rows_work look = *w;
+	look.sql = look_sql;
+	int rc = sure ? EXIT_FINE : confirm_drop(&look, &sure);
+	if (!sure)
+		return rc;
+	w->sql = dry ? look_sql : drop_sql;
+	rc = rows_work_run(w);
+	if (rc != EXIT_FINE)
+		return rc;
+	for (size_t i = 0; w->action_words[i]; i++)
+		if (w->actions[i] > 0 && strcmp(w->action_words[i], "drop") == 0)
+			cli_message(w->cli, "%zu %s", w->actions[i], dry ? "would be dropped" : "dropped");
+	return rows_work_tell_missing(w);
 }
 
 /* ---- the command ---- */

@@ -39,8 +39,9 @@ void rows_work_count(struct rows_work *w, struct str action);
 /* Ids that are not there, or nothing that was meant: said, and the exit code. */
 int rows_work_tell_missing(const struct rows_work *w);
 
-/* Asks before rows go for good: look counts them. *ret: it may be done; else the answer is the exit code. */
-int rows_confirm_drop(struct rows_work *look, bool *ret);
+/* Drops what is chosen, with --yes or once a person agreed: both statements say what goes, as the action `drop`, and
+ * the second one does it. With --dry-run nothing does. */
+int rows_work_drop(struct rows_work *w, const char *look_sql, const char *drop_sql);
 
 struct rows_action {
 	const char *name;
