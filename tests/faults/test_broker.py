@@ -107,10 +107,11 @@ def test_a_channel_that_the_broker_closes_for_want_of_an_ack_is_opened_again(way
     with stage.gate() as open_gate, way.daemon() as daemon:
         stage.send(script("gate"))
         stage.wait_blocked()
+        stage.wait_delivered(1)
         wait_until(lambda: stage.vhost.depth(QUEUE) == (1, 0), 15, "the broker to lose its patience")
         open_gate()
         stage.vhost.wait_empty(QUEUE)
-        daemon.wait_log("event=broker_lost.*406.*timeout", timeout=60)
+        daemon.wait_log("event=broker_lost.*406.*timeout")
     assert outcomes(counted(daemon)) == {"applied": 1, "duplicate": 1}
     stage.assert_once({"gate"})
 
