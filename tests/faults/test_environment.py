@@ -118,7 +118,8 @@ def small_tablespace(stage, pg):
 
 
 def fill(stage, tablespace):
-    """Claims can be written from now on, effects cannot."""
+    """Claims can be written from now on, effects cannot: also not in pages that were taken ahead."""
+    stage.db.execute("VACUUM FULL effects")
     stage.db.execute(f"CREATE TABLE filler (data text) TABLESPACE {tablespace};"
                      "ALTER TABLE filler ALTER data SET STORAGE PLAIN")
     with stage.db.connect() as connection:
