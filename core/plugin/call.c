@@ -138,7 +138,7 @@ void host_outbox(struct effectd_call *pub, const struct effectd_outbox_row *give
 		return;
 	}
 	const struct effectd_value values[] = {
-		effectd_cstr(row.kind),         effectd_json_value(row.payload),   effectd_json_value(row.headers),
+		effectd_cstr(row.kind),         effectd_jsonb(row.payload),        effectd_jsonb(row.headers),
 		effectd_text(row.ordering_key), effectd_text(row.idempotency_key),
 	};
 	struct plugin_op *op = values_encode(call, "outbox", &outbox_parameters, values, ARRAY_LEN(values));

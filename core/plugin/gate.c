@@ -12,8 +12,8 @@ enum { DECLARED_MAX = 1000, NAME_MAX_BYTES = 63 };
 #define END_OF(type, member) (offsetof(struct type, member) + sizeof(((struct type *)NULL)->member))
 
 /* The structs as they were in the first version of this ABI's major; they never get smaller. */
-static const size_t first_plugin_size = END_OF(effectd_plugin, apply_batch);
-static const size_t first_statement_size = END_OF(effectd_statement, otherwise);
+static const size_t first_plugin_size = END_OF(effectd_plugin, described);
+static const size_t first_statement_size = END_OF(effectd_statement, option);
 static const size_t first_option_size = END_OF(effectd_option, help);
 
 static enum status check_version(const struct effectd_plugin *given, struct error *err)

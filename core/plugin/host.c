@@ -22,6 +22,7 @@ const struct effectd_host plugin_host = {
 	.json_int64 = host_json_int64,
 	.json_bool = host_json_bool,
 	.json_text = host_json_text,
+	.json_source = host_json_source,
 
 	.say = host_say,
 	.exec = host_exec,
@@ -34,10 +35,7 @@ const struct effectd_host plugin_host = {
 	.consumer = host_consumer,
 	.statement = host_statement,
 	.claim = host_claim,
-	.setup_fail = host_setup_fail,
-
-	.json_source = host_json_source,
-	.setup_problem = host_setup_problem,
 	.parameter = host_parameter,
 	.sample = host_sample,
+	.setup_problem = host_setup_problem,
 };

@@ -44,7 +44,6 @@ const char *host_option_name(const struct effectd_setup *setup, size_t index);
 const char *host_consumer(const struct effectd_setup *setup);
 uint32_t host_statement(struct effectd_setup *setup, const struct effectd_statement *statement);
 void host_claim(struct effectd_setup *setup, effectd_claim mode);
-void host_setup_fail(struct effectd_setup *setup, const char *text);
 void host_setup_problem(struct effectd_setup *setup, const char *option, const char *text);
 effectd_type host_parameter(const struct effectd_setup *setup, uint32_t statement, uint32_t index);
 const struct effectd_message *host_sample(struct effectd_setup *setup, struct effectd_str body);

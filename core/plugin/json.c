@@ -95,8 +95,7 @@ const struct effectd_json *host_json(const struct effectd_message *msg)
 const char *host_json_error(const struct effectd_message *msg)
 {
 	host_json(msg);
-	const char *error = ((const struct message *)msg)->json_error;
-	return error ? error : "";
+	return ((const struct message *)msg)->json_error;
 }
 
 static const json_t *value(const struct effectd_json *node)

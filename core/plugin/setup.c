@@ -134,9 +134,7 @@ uint32_t host_statement(struct effectd_setup *setup, const struct effectd_statem
 		return UINT32_MAX;
 	if (add_statement(s->instance, statement, &err) == ST_OK)
 		return (uint32_t)(s->instance->statement_count - 1);
-	const bool knows_option =
-		s->instance->plugin->descriptor.statement_size > offsetof(struct effectd_statement, option);
-	host_setup_problem(setup, statement && knows_option ? statement->option : NULL, err.text);
+	host_setup_problem(setup, statement ? statement->option : NULL, err.text);
 	return UINT32_MAX; /* no statement: exec of it is BROKEN, but configure() has failed before that */
 }
 
@@ -160,11 +158,6 @@ void host_setup_problem(struct effectd_setup *setup, const char *option, const c
 		text_escape(clean, sizeof(clean), text, strlen(text));
 	s->problems++;
 	s->report(s->arg, setting, clean[0] ? clean : "the plugin gave no reason");
-}
-
-void host_setup_fail(struct effectd_setup *setup, const char *text)
-{
-	host_setup_problem(setup, NULL, text);
 }
 
 effectd_type host_parameter(const struct effectd_setup *setup, uint32_t statement, uint32_t index)

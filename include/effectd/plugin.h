@@ -3,32 +3,37 @@
  * A plugin is one shared object with one exported function, written by EFFECTD_PLUGIN at the end of a file:
  *
  *	EFFECTD_PLUGIN(.consumer = "loyalty", .version = "1.0", EFFECTD_STATEMENTS(statements),
- *	               .key = loyalty_key, .apply = loyalty_apply)
+ *	               .key = loyalty_key, .apply = loyalty_apply);
  *
  * For each message effectd calls key(), which names the effect; claims (consumer, key) in a transaction; and, if nobody
  * claimed it before, calls apply(), which queues the plugin's own prepared statements in that same transaction. effectd
  * reads their results, checks the row counts that the statement table declares, commits, and only then acknowledges.
  *
  * Ownership   Whatever effectd passes in dies when the call returns. Whatever a plugin passes in is copied before the
- *             call of effectd returns. Nothing crosses to be freed by the other side.
- * Threading   One instance belongs to one worker thread; its functions are never called concurrently. Instances of
- *             one plugin run in parallel: keep no mutable globals.
- * Time        The transaction is open while apply() runs and heartbeats wait: compute little, call nobody outside.
- *             An effect outside the database is an outbox row (effectd_outbox).
- * Errors      A plugin answers with a verdict and a text. Never exit(), abort(), longjmp() or throw across the call.
- *             Code may run more than once for a message; its committed effect is there once.
- * Linking     A plugin links to nothing of effectd: all that it calls is reached through the `host` table of its
- *             arguments. Compile with -fvisibility=hidden -shared -fPIC; C11, C++17 or anything with a C ABI.
+ *             call of effectd returns; sample() alone says otherwise. Nothing crosses to be freed by the other side.
+ *             What the descriptor points to is static: effectd never copies it, and never unloads a plugin.
+ * Threading   An instance serves one worker. Its functions are never called concurrently, but configure() and destroy()
+ *             may run in another thread than the rest: keep nothing in thread-local variables. Instances of one plugin
+ *run in parallel: keep no mutable globals. Time        The transaction is open while apply() runs and heartbeats wait:
+ *compute little, call nobody outside. An effect outside the database is an outbox row (effectd_outbox). Errors      A
+ *plugin answers with a verdict and a text. Never exit(), abort(), longjmp() or throw across the call. Code may run more
+ *than once for a message; its committed effect is there once. A function of effectd that finds nothing says so (false,
+ *NULL, absent data); what a plugin does wrong sticks to the call and outweighs the verdict that it returns. Texts char
+ *pointers are UTF-8 and end with a NUL, in both directions; struct effectd_str does not, and may hold any bytes where
+ *no more is said. A NULL where a text is needed is a mistake, and not a crash. Units       Times are microseconds since
+ *1970-01-01 00:00 UTC (_us), sizes are bytes, unless a name says otherwise. Linking     A plugin links to nothing of
+ *effectd: all that it calls is reached through the `host` table of its arguments. Compile with -fvisibility=hidden
+ *-shared -fPIC; C11, C++17 or anything with a C ABI.
  *
  * ABI         A plugin records the version it was built with. effectd loads it when the major is its own and the minor
- *             is not newer. Structs only grow at their end; their sizes tell how much of them the other side knows.
- *             While the major is 0 anything may still change.
+ *             is not newer; then all that its own header declares is there. Within a major nothing here moves, goes or
+ *             changes its meaning. Structs that one side hands to the other by pointer grow at their ends only, and
+ *             their sizes tell how much of them the other side knows: a plugin sets members of what effectd made, and
+ *             never assigns it as a whole. struct effectd_str and struct effectd_value travel in arrays and by value,
+ *             so they stay as they are. docs/plugin-guide.md has the policy.
  *
  * Changes
- *   0.1  2026-12-01  first version
- *   0.2  2026-12-01  described(): a look at the statements as PostgreSQL described them (parameter, sample); problems
- *of options by name (setup_problem, effectd_statement.option); numbers as they are written (json_source,
- *effectd_json_numeric)
+ *   1.0  2026-12-01  the first version that is promised
  */
 #ifndef EFFECTD_PLUGIN_H
 #define EFFECTD_PLUGIN_H
@@ -45,10 +50,10 @@
 extern "C" {
 #endif
 
-#define EFFECTD_ABI_MAJOR 0
-#define EFFECTD_ABI_MINOR 2
+#define EFFECTD_ABI_MAJOR 1
+#define EFFECTD_ABI_MINOR 0
 
-#define EFFECTD_KEY_MAX 512 /* bytes of a key */
+#define EFFECTD_KEY_MAX 512 /* bytes of a key, at most */
 
 #if defined(__GNUC__)
 #define EFFECTD_EXPORT          __attribute__((visibility("default")))
@@ -71,7 +76,7 @@ enum {
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
-/* Text or bytes of a known length; data is NULL when absent. Not NUL-terminated. */
+/* Text or bytes of a known length; data is NULL when absent. No NUL follows it. */
 struct effectd_str {
 	const char *data;
 	size_t len;
@@ -89,7 +94,7 @@ enum {
 	EFFECTD_TYPE_NUMERIC = 7,      /* numeric, as decimal text: exact */
 	EFFECTD_TYPE_JSON = 8,         /* json, jsonb, as text */
 	EFFECTD_TYPE_DATE = 9,         /* date, as days since 1970-01-01 */
-	EFFECTD_TYPE_TIMESTAMPTZ = 10, /* timestamptz, as microseconds since 1970-01-01 00:00 UTC */
+	EFFECTD_TYPE_TIMESTAMPTZ = 10, /* timestamptz, as microseconds since 1970 */
 	EFFECTD_TYPE_BODY = 11,        /* json, jsonb: the message's body as it came, numbers exact */
 	EFFECTD_TYPE_OTHER = 12,    /* no value: what parameter() says of types that take TEXT for want of their own */
 	EFFECTD_TYPE_ARRAY = 0x100, /* or-ed to BOOL .. TIMESTAMPTZ: a one-dimensional array of it */
@@ -113,7 +118,8 @@ struct effectd_value {
 struct effectd_host;
 struct effectd_json; /* a node of a parsed body; lives as long as its message */
 
-/* One call of apply(), key() or apply_batch(). */
+/* One call of apply(), key() or apply_batch(). What is queued in it goes with the verdict: nothing of it is sent unless
+ * that is EFFECTD_OK. */
 struct effectd_call {
 	const struct effectd_host *host;
 	void *instance; /* what configure() set; NULL without */
@@ -129,15 +135,16 @@ struct effectd_setup {
 	const struct effectd_host *host;
 };
 
-/* What key() fills. Text of 1 to 512 bytes, UTF-8 without NUL; never an id that the broker or a publisher's retry makes
- * anew: two deliveries of one event must give the same key, two events never the same. */
+/* What key() fills; effectd hands it over with nothing set. Text of 1 to EFFECTD_KEY_MAX bytes, UTF-8 without NUL, else
+ * the message is parked; never an id that the broker or a publisher's retry makes anew: two deliveries of one event
+ * must give the same key, two events never the same. effectd_key_format() and effectd_key_bytes() set it. */
 struct effectd_key {
 	const struct effectd_host *host;
-	size_t len;         /* bytes of text that are set */
+	size_t len;         /* bytes of text; more than EFFECTD_KEY_MAX: it did not fit */
 	int64_t lock_order; /* messages of a batch are applied in this order, then by key: give the id of the row that
 			       effects of different messages share (the customer), and batches never deadlock on it */
 	bool has_event_time;
-	int64_t event_time_us; /* the producer's time of the event, since 1970 UTC: a pure function of the message */
+	int64_t event_time_us; /* the producer's time of the event: a pure function of the message */
 	char text[EFFECTD_KEY_MAX + 1];
 };
 
@@ -149,7 +156,8 @@ struct effectd_outbox_row {
 	struct effectd_str payload;         /* JSON */
 	struct effectd_str headers;         /* a JSON object, or absent */
 	struct effectd_str ordering_key;    /* rows of one key go one after another; absent: no order */
-	struct effectd_str idempotency_key; /* absent: consumer/message_key/ordinal; needed where there is no claim */
+	struct effectd_str idempotency_key; /* absent: consumer/message_key/ordinal; needed where there is no claim;
+					       unique among all rows that are kept */
 };
 
 typedef uint32_t effectd_property;
@@ -190,62 +198,65 @@ struct effectd_host {
 	uint32_t abi_major, abi_minor;
 	size_t size; /* of this table, as the host knows it */
 
-	/* messages */
-	struct effectd_str (*property)(const struct effectd_message *msg, effectd_property which);
-	struct effectd_str (*header)(const struct effectd_message *msg, const char *name); /* text headers */
-	bool (*header_int64)(const struct effectd_message *msg, const char *name,
-			     int64_t *ret);                                    /* integer, bool, time (s since 1970) */
-	bool (*timestamp_us)(const struct effectd_message *msg, int64_t *ret); /* the AMQP property */
-	bool (*redelivered)(const struct effectd_message *msg);
-	uint32_t (*attempt)(const struct effectd_message *msg); /* 1 at the first try */
+	/* Messages. What is returned lives as long as the message. */
 
-	/* the body as JSON: parsed at the first question, once; not JSON, duplicate keys, deeper than 128, integers
-	 * beyond 64 bits: NULL, and json_error says why ("" when nothing is wrong) */
-	const struct effectd_json *(*json)(const struct effectd_message *msg);
-	const char *(*json_error)(const struct effectd_message *msg);
+	/* absent: the message has no such property; body, routing key and exchange are always there, maybe empty */
+	struct effectd_str (*property)(const struct effectd_message *msg, effectd_property which);
+	/* a header of text or bytes; absent: there is none of that name, or it is something else */
+	struct effectd_str (*header)(const struct effectd_message *msg, const char *name);
+	/* a header with a whole number, a bool (0, 1) or a time (in seconds since 1970) */
+	bool (*header_int64)(const struct effectd_message *msg, const char *name, int64_t *ret);
+	bool (*timestamp_us)(const struct effectd_message *msg, int64_t *ret); /* the AMQP property: whole seconds */
+	bool (*redelivered)(const struct effectd_message *msg); /* by the broker's word: proves nothing either way */
+	uint32_t (*attempt)(
+		const struct effectd_message *msg); /* 1 at the first try; retries count, redeliveries not */
+
+	/* The body as JSON, parsed at the first question, once. Duplicate keys, more than 128 levels and integers
+	 * beyond 64 bits are no JSON here. A node lives as long as its message; NULL, as a node, is absent, and all of
+	 * these take it. */
+
+	const struct effectd_json *(*json)(const struct effectd_message *msg); /* NULL: the body is none */
+	const char *(*json_error)(const struct effectd_message *msg);          /* why; NULL: it is some */
 	const struct effectd_json *(*json_member)(const struct effectd_json *object, const char *name); /* NULL: none */
 	const struct effectd_json *(*json_element)(const struct effectd_json *array, size_t index);     /* NULL: none */
-	size_t (*json_size)(const struct effectd_json *node);              /* members, elements */
-	effectd_json_kind (*json_kind)(const struct effectd_json *node);   /* NULL: ABSENT */
-	bool (*json_int64)(const struct effectd_json *node, int64_t *ret); /* integers only */
+	size_t (*json_size)(const struct effectd_json *node); /* members, elements; 0 of all else */
+	effectd_json_kind (*json_kind)(const struct effectd_json *node);
+	bool (*json_int64)(const struct effectd_json *node, int64_t *ret); /* whole numbers; false for 12.0 */
 	bool (*json_bool)(const struct effectd_json *node, bool *ret);
-	bool (*json_text)(const struct effectd_json *node, struct effectd_str *ret); /* strings only */
-
-	/* calls */
-	void (*say)(struct effectd_call *call,
-		    const char *text); /* the sentence behind a verdict; cut at 1,000 bytes */
-	void (*exec)(struct effectd_call *call, uint32_t statement, const struct effectd_value *values, size_t count);
-	void (*outbox)(struct effectd_call *call, const struct effectd_outbox_row *row);
-	void (*log)(struct effectd_call *call, const char *text); /* one line at level info */
-
-	/* configure() */
-	const char *(*option)(const struct effectd_setup *setup,
-			      const char *name); /* as checked; NULL: none, no default */
-	int64_t (*option_int64)(const struct effectd_setup *setup,
-				const char *name); /* INT, DURATION (ms), SIZE, BOOL; 0: none, no default */
-	const char *(*option_name)(const struct effectd_setup *setup,
-				   size_t index); /* of the settings given, for families; NULL behind the last */
-	const char *(*consumer)(const struct effectd_setup *setup);
-	uint32_t (*statement)(struct effectd_setup *setup, const struct effectd_statement *statement); /* its index */
-	void (*claim)(struct effectd_setup *setup, effectd_claim mode);
-	void (*setup_fail)(struct effectd_setup *setup, const char *text); /* why configure() returned false */
-
-	/* since 0.2 */
-
-	/* a node of the message's body as it is written there: "12.50", "1e3", "{ \"a\": 1 }", strings with quotes and
-	 * escapes; absent for what is no node of it */
+	bool (*json_text)(const struct effectd_json *node, struct effectd_str *ret); /* UTF-8, maybe with NULs */
+	/* a node of the message's body as it is written there: 12.50, 1e3, { "a": 1 }, strings with quotes and escapes;
+	 * absent for what is no node of it */
 	struct effectd_str (*json_source)(const struct effectd_message *msg, const struct effectd_json *node);
 
-	/* configure(), described(): what is wrong with an option, shown with its file and line; as often as there is
-	 * something. The instance is refused whatever is returned. option NULL: as setup_fail */
-	void (*setup_problem)(struct effectd_setup *setup, const char *option, const char *text);
+	/* Calls. Mistakes in what is queued, a failed statement or a row count that does not fit decide the message's
+	 * fate, whatever the plugin returns. */
 
-	/* described(): the type of a statement's parameter, from 0; NULL when there are not so many */
+	/* the sentence behind the verdict; the last one stays, cut at 1,000 bytes. It goes into logs: no secrets */
+	void (*say)(struct effectd_call *call, const char *text);
+	/* queues a statement, by its index; at most 64 values, as many as it has parameters */
+	void (*exec)(struct effectd_call *call, uint32_t statement, const struct effectd_value *values, size_t count);
+	void (*outbox)(struct effectd_call *call, const struct effectd_outbox_row *row); /* not in apply_batch() */
+	void (*log)(struct effectd_call *call, const char *text); /* one line at level info; no secrets */
+
+	/* configure() and described(). Names of options are without plugin. in front. */
+
+	const char *(*option)(const struct effectd_setup *setup, const char *name); /* NULL: none, no default */
+	/* INT, DURATION (ms), SIZE (bytes), BOOL (0, 1); 0: none, no default */
+	int64_t (*option_int64)(const struct effectd_setup *setup, const char *name);
+	/* the names of the settings that are there, for families; NULL behind the last */
+	const char *(*option_name)(const struct effectd_setup *setup, size_t index);
+	const char *(*consumer)(const struct effectd_setup *setup); /* the section's name */
+	/* configure() only: one more statement; its index, behind those of the table */
+	uint32_t (*statement)(struct effectd_setup *setup, const struct effectd_statement *statement);
+	void (*claim)(struct effectd_setup *setup, effectd_claim mode); /* configure() only */
+	/* described() only: the type of a statement's parameter, from 0; NULL when there are not so many */
 	effectd_type (*parameter)(const struct effectd_setup *setup, uint32_t statement, uint32_t index);
-
-	/* configure(), described(): a message with this body and nothing else, to try one's own functions on; the
-	 * body is not copied; lives until the next one or until the call returns. NULL: out of memory */
+	/* a message with this body and nothing else, to try one's own functions on; the body is not copied; lives until
+	 * the next one or until the call returns */
 	const struct effectd_message *(*sample)(struct effectd_setup *setup, struct effectd_str body);
+	/* what is wrong, shown with the file and line of the option; NULL: of none. As often as there is something: the
+	 * instance is refused whatever is returned */
+	void (*setup_problem)(struct effectd_setup *setup, const char *option, const char *text);
 };
 
 /* ---- what a plugin declares ------------------------------------------------------------------------------------ */
@@ -275,7 +286,7 @@ struct effectd_statement {
 	const char *sql;
 	effectd_rows rows;
 	effectd_otherwise otherwise;
-	const char *option; /* since 0.2: the option that it was written in, where mistakes are shown; NULL: none */
+	const char *option; /* the option that it was written in, where mistakes are shown; NULL: none */
 };
 
 typedef uint32_t effectd_option_type;
@@ -293,27 +304,28 @@ struct effectd_option {
 	effectd_option_type type;
 	uint32_t required;
 	const char *fallback; /* the default, as written in an INI file; NULL: none */
-	int64_t min, max;     /* of INT, DURATION (ms), SIZE; both 0: no bounds */
+	int64_t min, max;     /* of INT, DURATION (ms), SIZE (bytes), both allowed; both 0: no bounds */
 	const char *help;     /* one line */
 };
 
 struct effectd_plugin {
 	uint32_t abi_major, abi_minor;
-	uint32_t size, statement_size, option_size; /* of the structs, as the plugin was built */
+	uint32_t size, statement_size, option_size; /* of the structs, as the plugin was built: strides of the tables */
 	uint32_t statement_count, option_count;
 	const struct effectd_statement *statements;
 	const struct effectd_option *options;
 
-	const char *consumer; /* the consumer that this plugin is; NULL: serves any section that names it */
-	const char *version;
+	const char *consumer;    /* the consumer that this plugin is; NULL: serves any section that names it */
+	const char *version;     /* the plugin's own, or NULL */
 	const char *description; /* one line, or NULL */
 
-	/* Both optional. One instance a worker; false: say why with effectd_setup_fail(). destroy() is called once for
-	 * each configure() that returned true, after the last call. */
+	/* Both optional. One instance a worker, and now and then one more to check the settings; false: say why with
+	 * effectd_setup_fail(). destroy() is called once for each configure() that returned true, after the last call.
+	 */
 	bool (*configure)(struct effectd_setup *setup, void **ret_instance);
 	void (*destroy)(void *instance);
 
-	/* Names the effect. Called outside any transaction; must not exec. */
+	/* Names the effect. Called outside any transaction, also for duplicates; must not queue anything. */
 	effectd_verdict (*key)(struct effectd_call *call, const struct effectd_message *msg, struct effectd_key *key);
 
 	/* Queues the effect of one message. */
@@ -326,9 +338,9 @@ struct effectd_plugin {
 	effectd_verdict (*apply_batch)(struct effectd_call *call, const struct effectd_message *const *msgs,
 				       size_t count);
 
-	/* Optional, since 0.2. Called on each new session, when PostgreSQL has described the statements and before any
-	 * message: for a plugin that chooses its values by the types of parameters. False, or a problem: the consumer
-	 * does not run. */
+	/* Optional. Called on each new session, when PostgreSQL has described the statements and before any message:
+	 * for a plugin that chooses its values by the types of parameters. False, or a problem: the consumer does not
+	 * run. */
 	bool (*described)(struct effectd_setup *setup, void *instance);
 };
 
@@ -336,11 +348,10 @@ struct effectd_plugin {
 #define EFFECTD_ENTRY_SYMBOL "effectd_plugin_entry"
 typedef const struct effectd_plugin *effectd_entry_function(void);
 
+#ifndef __cplusplus
 #define EFFECTD_STATEMENTS(table) \
 	.statement_count = (uint32_t)(sizeof(table) / sizeof((table)[0])), .statements = (table)
 #define EFFECTD_OPTIONS(table) .option_count = (uint32_t)(sizeof(table) / sizeof((table)[0])), .options = (table)
-
-#ifndef __cplusplus
 #define EFFECTD_PLUGIN(...)                                                                                           \
 	EFFECTD_EXPORT const struct effectd_plugin *effectd_plugin_entry(void);                                       \
 	const struct effectd_plugin *effectd_plugin_entry(void)                                                       \
@@ -354,7 +365,7 @@ typedef const struct effectd_plugin *effectd_entry_function(void);
 							      __VA_ARGS__ };                                          \
 		return &plugin;                                                                                       \
 	}                                                                                                             \
-	_Static_assert(1, "a semicolon may follow")
+	_Static_assert(1, "a semicolon follows")
 #endif
 
 #ifdef __cplusplus
@@ -424,7 +435,7 @@ EFFECTD_INLINE bool effectd_json_numeric(const struct effectd_message *msg, cons
 /* Why the body is no JSON that effectd takes; NULL: it is some. */
 EFFECTD_INLINE const char *effectd_json_error(const struct effectd_message *msg)
 {
-	return msg->host->json(msg) ? NULL : msg->host->json_error(msg);
+	return msg->host->json_error(msg);
 }
 
 EFFECTD_INLINE bool effectd_str_equals(struct effectd_str s, const char *text)
@@ -503,7 +514,7 @@ EFFECTD_INLINE bool effectd_json_time(const struct effectd_message *msg, const c
 	return effectd_json_text(msg, name, &s) && effectd_parse_time(s, ret_us);
 }
 
-/* ---- values ---- */
+/* ---- values: called as PostgreSQL calls its types, so the digits count bytes: effectd_int8() is a bigint ---- */
 
 EFFECTD_INLINE struct effectd_value effectd_number_(effectd_type type, int64_t number)
 {
@@ -567,7 +578,7 @@ EFFECTD_INLINE struct effectd_value effectd_numeric(struct effectd_str s)
 {
 	return effectd_data_(EFFECTD_TYPE_NUMERIC, s.data, s.len);
 }
-EFFECTD_INLINE struct effectd_value effectd_json_value(struct effectd_str s)
+EFFECTD_INLINE struct effectd_value effectd_jsonb(struct effectd_str s)
 {
 	return effectd_data_(EFFECTD_TYPE_JSON, s.data, s.len);
 }
@@ -576,7 +587,7 @@ EFFECTD_INLINE struct effectd_value effectd_cstr(const char *s)
 	return effectd_data_(EFFECTD_TYPE_TEXT, s, s ? strlen(s) : 0);
 }
 
-/* The body as it came, as json or jsonb. Only where the call has one message (apply). */
+/* The body as it came, for json or jsonb. Only where the call has one message (apply). */
 EFFECTD_INLINE struct effectd_value effectd_body_json(void)
 {
 	return effectd_data_(EFFECTD_TYPE_BODY, NULL, 0);
@@ -619,14 +630,14 @@ EFFECTD_INLINE struct effectd_value effectd_numeric_array(const struct effectd_s
 {
 	return effectd_data_(EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_NUMERIC, v, n);
 }
-EFFECTD_INLINE struct effectd_value effectd_json_array(const struct effectd_str *v, size_t n)
+EFFECTD_INLINE struct effectd_value effectd_jsonb_array(const struct effectd_str *v, size_t n)
 {
 	return effectd_data_(EFFECTD_TYPE_ARRAY | EFFECTD_TYPE_JSON, v, n);
 }
 
 /* ---- keys, verdicts, statements, outbox ---- */
 
-/* A key by printf's rules; too long a one is a message fault, never cut. Returns EFFECTD_OK. */
+/* A key by printf's rules; too long a one is never cut, the message is parked. Returns EFFECTD_OK. */
 EFFECTD_INLINE effectd_verdict effectd_key_format(struct effectd_key *key, const char *fmt, ...) EFFECTD_PRINTF(2, 3);
 EFFECTD_INLINE effectd_verdict effectd_key_format(struct effectd_key *key, const char *fmt, ...)
 {
@@ -638,7 +649,7 @@ EFFECTD_INLINE effectd_verdict effectd_key_format(struct effectd_key *key, const
 	return EFFECTD_OK;
 }
 
-/* A key of given bytes. */
+/* A key of given bytes; too long a one as above. Returns EFFECTD_OK. */
 EFFECTD_INLINE effectd_verdict effectd_key_bytes(struct effectd_key *key, struct effectd_str s)
 {
 	key->len = s.len;
@@ -648,6 +659,8 @@ EFFECTD_INLINE effectd_verdict effectd_key_bytes(struct effectd_key *key, struct
 }
 
 EFFECTD_INLINE effectd_verdict effectd_verdict_text_(struct effectd_call *call, effectd_verdict verdict,
+						     const char *fmt, va_list ap) EFFECTD_PRINTF(3, 0);
+EFFECTD_INLINE effectd_verdict effectd_verdict_text_(struct effectd_call *call, effectd_verdict verdict,
 						     const char *fmt, va_list ap)
 {
 	char text[1004]; /* longer than what is kept, so that the host cuts it between characters */
@@ -656,6 +669,8 @@ EFFECTD_INLINE effectd_verdict effectd_verdict_text_(struct effectd_call *call, 
 	return verdict;
 }
 
+/* A verdict and its sentence by printf's rules, cut at 1,000 bytes: return effectd_reject(call, "..."). It is stored
+ * beside the message and goes into logs: say what is wrong, do not quote the message. */
 EFFECTD_INLINE effectd_verdict effectd_ignore(struct effectd_call *call, const char *fmt, ...) EFFECTD_PRINTF(2, 3);
 EFFECTD_INLINE effectd_verdict effectd_retry(struct effectd_call *call, const char *fmt, ...) EFFECTD_PRINTF(2, 3);
 EFFECTD_INLINE effectd_verdict effectd_reject(struct effectd_call *call, const char *fmt, ...) EFFECTD_PRINTF(2, 3);
@@ -676,13 +691,20 @@ EFFECTD_VERDICT_(effectd_reject, EFFECTD_REJECT)
 EFFECTD_VERDICT_(effectd_broken, EFFECTD_BROKEN)
 #undef EFFECTD_VERDICT_
 
+/* Queues a statement with values of which there are as many as a list has. */
+EFFECTD_INLINE void effectd_exec_values(struct effectd_call *call, uint32_t statement,
+					const struct effectd_value *values, size_t count)
+{
+	call->host->exec(call, statement, values, count);
+}
+
 /* effectd_exec(call, STATEMENT, values...): queues a statement. It returns nothing: what goes wrong with it, now or
  * when PostgreSQL answers, decides the message's fate whatever the plugin returns. */
 #ifndef __cplusplus
 #define effectd_exec(call, ...)                                                                             \
-	((call)->host->exec(                                                                                \
+	effectd_exec_values(                                                                                \
 		(call), EFFECTD_FIRST_(__VA_ARGS__, 0), EFFECTD_BEHIND_FIRST_(__VA_ARGS__, effectd_null()), \
-		sizeof(EFFECTD_BEHIND_FIRST_(__VA_ARGS__, effectd_null())) / sizeof(struct effectd_value) - 1))
+		sizeof(EFFECTD_BEHIND_FIRST_(__VA_ARGS__, effectd_null())) / sizeof(struct effectd_value) - 1)
 /* C11 wants at least one argument for the dots: one more stands at the end and is not counted. */
 #define EFFECTD_FIRST_(first, ...)        (first)
 #define EFFECTD_BEHIND_FIRST_(first, ...) ((const struct effectd_value[]){ __VA_ARGS__ })
@@ -690,15 +712,15 @@ EFFECTD_VERDICT_(effectd_broken, EFFECTD_BROKEN)
 template <typename... Values> inline void effectd_exec(struct effectd_call *call, uint32_t statement, Values... values)
 {
 	const struct effectd_value list[] = { values... };
-	call->host->exec(call, statement, list, sizeof...(values));
+	effectd_exec_values(call, statement, list, sizeof...(values));
 }
 inline void effectd_exec(struct effectd_call *call, uint32_t statement)
 {
-	call->host->exec(call, statement, nullptr, 0);
+	effectd_exec_values(call, statement, nullptr, 0);
 }
 #endif
 
-/* Adds an outbox row in the message's transaction. */
+/* Queues an outbox row with JSON as its payload. Only where the call has one message (apply). */
 EFFECTD_INLINE void effectd_outbox(struct effectd_call *call, const char *kind, struct effectd_str payload)
 {
 	struct effectd_outbox_row row;
@@ -715,15 +737,16 @@ EFFECTD_INLINE int64_t effectd_option_int64(const struct effectd_setup *setup, c
 	return setup->host->option_int64(setup, name);
 }
 
-/* The same as text; NULL: not set, and no default. */
+/* The same as text; NULL: not set, and no default. Dies when configure() returns. */
 EFFECTD_INLINE const char *effectd_option_text(const struct effectd_setup *setup, const char *name)
 {
 	return setup->host->option(setup, name);
 }
 
+/* Why configure() or described() returns false. */
 EFFECTD_INLINE void effectd_setup_fail(struct effectd_setup *setup, const char *text)
 {
-	setup->host->setup_fail(setup, text);
+	setup->host->setup_problem(setup, NULL, text);
 }
 
 #ifdef __cplusplus
@@ -731,7 +754,7 @@ EFFECTD_INLINE void effectd_setup_fail(struct effectd_setup *setup, const char *
  * static constexpr.
  *
  *	EFFECTD_PLUGIN_CXX(p.consumer = "loyalty"; p.version = "1.0"; p.key = key; p.apply = apply;
- *	                   effectd_declare_statements(p, statements);) */
+ *	                   effectd_declare_statements(p, statements);); */
 template <size_t N> constexpr void effectd_declare_statements(effectd_plugin &p, const effectd_statement (&table)[N])
 {
 	p.statements = table;
@@ -756,7 +779,8 @@ template <size_t N> constexpr void effectd_declare_options(effectd_plugin &p, co
 			return p;                                                         \
 		}();                                                                      \
 		return &plugin;                                                           \
-	}
+	}                                                                                 \
+	static_assert(true, "a semicolon follows")
 #endif
 
 #endif

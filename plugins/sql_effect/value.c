@@ -108,7 +108,7 @@ static bool member(effectd_type type, const struct effectd_message *msg, const s
 		*ret = effectd_text(s);
 		return true;
 	case EFFECTD_TYPE_JSON:
-		*ret = effectd_json_value(host->json_source(msg, node));
+		*ret = effectd_jsonb(host->json_source(msg, node));
 		return true;
 	case EFFECTD_TYPE_DATE:
 		return host->json_text(node, &s) && date(s, &n) && (*ret = effectd_date((int32_t)n), true);

@@ -5,9 +5,13 @@
 enum { ENTRY, BALANCE };
 
 static const struct effectd_statement statements[] = {
-	[ENTRY] = { "entry", "INSERT INTO ledger (id, note) VALUES ($1, $2) ON CONFLICT DO NOTHING", EFFECTD_NEW,
-		    EFFECTD_OTHERWISE_REJECT },
-	[BALANCE] = { "balance", "UPDATE balances SET points = points + 1", EFFECTD_ONE, EFFECTD_OTHERWISE_RETRY },
+	[ENTRY] = { .name = "entry",
+		    .sql = "INSERT INTO ledger (id, note) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+		    .rows = EFFECTD_NEW },
+	[BALANCE] = { .name = "balance",
+		      .sql = "UPDATE balances SET points = points + 1",
+		      .rows = EFFECTD_ONE,
+		      .otherwise = EFFECTD_OTHERWISE_RETRY },
 };
 
 static const struct effectd_option options[] = {

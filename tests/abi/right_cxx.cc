@@ -50,4 +50,4 @@ effectd_verdict apply(effectd_call *call, const effectd_message *msg)
 
 EFFECTD_PLUGIN_CXX(p.consumer = "right"; p.version = "1.0"; p.description = "as it should be";
 		   effectd_declare_statements(p, statements); effectd_declare_options(p, options);
-		   p.configure = configure; p.destroy = destroy; p.key = key; p.apply = apply;)
+		   p.configure = configure; p.destroy = destroy; p.key = key; p.apply = apply;);

@@ -5,13 +5,14 @@
 static const struct {
 	const char *built, *text;
 } refused[] = {
-	{ "other_major", "was built for ABI 1.2, this effectd has 0.2: rebuild it" },
-	{ "newer_minor", "was built for ABI 0.3, this effectd has 0.2: rebuild it" },
+	{ "other_major", "was built for ABI 2.0, this effectd has 1.0: rebuild it" },
+	{ "newer_minor", "was built for ABI 1.1, this effectd has 1.0: rebuild it" },
+	{ "unpromised", "was built for ABI 0.2, this effectd has 1.0: rebuild it" },
 	{ "short_size", "its descriptor has " },
 	{ "no_key", "it has no key function" },
 	{ "no_apply", "it has no apply function" },
 	{ "bad_consumer", "its consumer name is not one" },
-	{ "short_stride", "its statements have 16 bytes each" },
+	{ "short_stride", "its statements have 24 bytes each" },
 	{ "no_table", "it declares 3 statements, but no table of them" },
 	{ "huge_table", "it declares 4294967295 statements, at most 1000 are possible" },
 	{ "twin_statements", "two statements are called twin" },

@@ -27,16 +27,6 @@ static const struct longer_statement longer_statements[] = {
 	{ { "first", "SELECT 1", EFFECTD_ANY, EFFECTD_OTHERWISE_REJECT }, { ~0u, ~0u, ~0u } },
 	{ { "second", "SELECT 2", EFFECTD_ONE, EFFECTD_OTHERWISE_RETRY }, { ~0u, ~0u, ~0u } },
 };
-/* what the first version looked like: behind each of its structs stands something else */
-struct first_statement {
-	const char *name, *sql;
-	effectd_rows rows;
-	effectd_otherwise otherwise;
-};
-static const struct first_statement first_statements[] = {
-	{ "first", "SELECT 1", EFFECTD_ANY, EFFECTD_OTHERWISE_REJECT },
-	{ "second", "SELECT 2", EFFECTD_ONE, EFFECTD_OTHERWISE_RETRY },
-};
 static const struct effectd_statement twin_statements[] = {
 	{ "twin", "SELECT 1", EFFECTD_ANY, EFFECTD_OTHERWISE_REJECT },
 	{ "twin", "SELECT 2", EFFECTD_ANY, EFFECTD_OTHERWISE_REJECT },
@@ -56,24 +46,20 @@ static const struct effectd_option twin_options[] = {
 };
 
 static const void *const all_tables[]
-	__attribute__((unused)) = { one_statement, first_statements,    longer_statements, twin_statements,
-				    bad_default,   unknown_option_type, odd_option_name,   twin_options };
+	__attribute__((unused)) = { one_statement,       longer_statements, twin_statements, bad_default,
+				    unknown_option_type, odd_option_name,   twin_options };
 
-#define VARIANT_good        .version = "1"
-#define VARIANT_second_good .version = "2"
-#define VARIANT_other_major .abi_major = EFFECTD_ABI_MAJOR + 1
-#define VARIANT_newer_minor .abi_minor = EFFECTD_ABI_MINOR + 1
-#define VARIANT_short_size  .size = offsetof(struct effectd_plugin, apply_batch)
-#define VARIANT_longer_size .size = sizeof(struct effectd_plugin) + 64
-#define VARIANT_first_version                                                                     \
-	.abi_minor = 1, .size = offsetof(struct effectd_plugin, described),                       \
-	.described = (bool (*)(struct effectd_setup *, void *))1, /* not its own: never called */ \
-		.statement_count = 2, .statement_size = sizeof(struct first_statement),           \
-	.statements = (const struct effectd_statement *)first_statements
+#define VARIANT_good         .version = "1"
+#define VARIANT_second_good  .version = "2"
+#define VARIANT_other_major  .abi_major = EFFECTD_ABI_MAJOR + 1
+#define VARIANT_newer_minor  .abi_minor = EFFECTD_ABI_MINOR + 1
+#define VARIANT_unpromised   .abi_major = 0, .abi_minor = 2
+#define VARIANT_short_size   .size = offsetof(struct effectd_plugin, described)
+#define VARIANT_longer_size  .size = sizeof(struct effectd_plugin) + 64
 #define VARIANT_no_key       .key = NULL
 #define VARIANT_no_apply     .apply = NULL
 #define VARIANT_bad_consumer .consumer = "Not A Name"
-#define VARIANT_short_stride ONE_STATEMENT(FINE), .statement_size = 16
+#define VARIANT_short_stride ONE_STATEMENT(FINE), .statement_size = offsetof(struct effectd_statement, option)
 #define VARIANT_longer_stride \
 	.statement_count = 2, .statement_size = sizeof(struct longer_statement), .statements = &longer_statements[0].now
 #define VARIANT_no_table        .statement_count = 3

@@ -130,8 +130,8 @@ static void each_value_arrives_as_it_was_given(void **state)
 		{ "bytea[]", effectd_bytea_array(texts + 1, 2), "{NULL,\"\\\\x\"}" },
 		{ "numeric[]", effectd_numeric_array(numbers, 2), "{1.10,NULL}" },
 		{ "numeric[]", effectd_numeric_array(NULL, 0), "{}" },
-		{ "jsonb[]", effectd_json_array(numbers, 2), "{1.10,NULL}" },
-		{ "json[]", effectd_json_array(numbers, 2), "{1.10,NULL}" },
+		{ "jsonb[]", effectd_jsonb_array(numbers, 2), "{1.10,NULL}" },
+		{ "json[]", effectd_jsonb_array(numbers, 2), "{1.10,NULL}" },
 		{ "uuid", effectd_text(uuids[0]), "6ec0bd7f-11c0-43da-975e-2a8ad9ebae0b" },
 		{ "uuid[]", effectd_text_array(uuids, 2), "{6ec0bd7f-11c0-43da-975e-2a8ad9ebae0b,NULL}" },
 		{ "float8", effectd_cstr("1e3"), "1000" },
@@ -152,9 +152,9 @@ static void what_a_type_cannot_hold_is_a_data_error_of_the_server(void **state)
 	(void)state;
 	assert_string_equal(ask("text", effectd_text((struct effectd_str){ "a\0b", 3 })), "22021");
 	assert_string_equal(ask("text", effectd_cstr("\xff")), "22021");
-	assert_string_equal(ask("jsonb", effectd_json_value((struct effectd_str){ "\"a\0b\"", 5 })), "22021");
-	assert_string_equal(ask("jsonb", effectd_json_value(s("\"\\u0000\""))), "22P05");
-	assert_string_equal(ask("jsonb", effectd_json_value(s("{"))), "22P02");
+	assert_string_equal(ask("jsonb", effectd_jsonb((struct effectd_str){ "\"a\0b\"", 5 })), "22021");
+	assert_string_equal(ask("jsonb", effectd_jsonb(s("\"\\u0000\""))), "22P05");
+	assert_string_equal(ask("jsonb", effectd_jsonb(s("{"))), "22P02");
 	assert_string_equal(ask("numeric", effectd_numeric(s("12,5"))), "22P02");
 	assert_string_equal(ask("mood", effectd_cstr("bored")), "22P02");
 	assert_string_equal(ask("date", effectd_date(INT32_MAX)), "22008");

@@ -31,7 +31,7 @@ def test_list_names_each_plugin_on_a_line(folder):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["loyalty_points.so", "right.so"]
-    assert "consumer loyalty" in lines[0] and "ABI 0." in lines[0]
+    assert "consumer loyalty" in lines[0] and "ABI 1." in lines[0]
 
 
 def test_list_shows_refused_files_with_the_reason(folder):

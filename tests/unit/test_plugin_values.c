@@ -118,15 +118,15 @@ static void numeric_is_sent_to_the_digit(void **state)
 static void json_and_the_body_keep_every_byte(void **state)
 {
 	struct fixture *f = *state;
-	BINARY(f, effectd_json_value(s("{\"a\": 1e400}")), OID_JSON, "{\"a\": 1e400}");
-	BINARY(f, effectd_json_value(s("[]")), OID_JSONB, "\1[]");
+	BINARY(f, effectd_jsonb(s("{\"a\": 1e400}")), OID_JSON, "{\"a\": 1e400}");
+	BINARY(f, effectd_jsonb(s("[]")), OID_JSONB, "\1[]");
 	static const char body[] = "{ \"id\": 9223372036854775807 }";
 	fixture_body(f, body, sizeof(body) - 1);
 	BINARY(f, effectd_body_json(), OID_JSON, "{ \"id\": 9223372036854775807 }");
 	assert_ptr_equal(f->call.first->values.data[0], body); /* not copied */
 	BINARY(f, effectd_body_json(), OID_JSONB, "\1{ \"id\": 9223372036854775807 }");
 	const struct effectd_str list[] = { s("1"), { NULL, 0 } };
-	BINARY(f, effectd_json_array(list, 2), OID_JSONB_ARRAY,
+	BINARY(f, effectd_jsonb_array(list, 2), OID_JSONB_ARRAY,
 	       "\0\0\0\1\0\0\0\1\0\0\x0e\xda\0\0\0\2\0\0\0\1"
 	       "\0\0\0\2\1"
 	       "1\xff\xff\xff\xff");
@@ -196,7 +196,7 @@ static void nothing_is_converted(void **state)
 		{ effectd_cstr("{}"), OID_TEXT_ARRAY, "PostgreSQL expects text[]" },
 		{ effectd_numeric(s("1")), OID_INT8, "numeric was given" },
 		{ effectd_numeric(s("1")), OID_FLOAT8, "numeric was given" },
-		{ effectd_json_value(s("1")), OID_TEXT, "json was given" },
+		{ effectd_jsonb(s("1")), OID_TEXT, "json was given" },
 		{ effectd_body_json(), OID_TEXT, "the body as json was given" },
 		{ effectd_bytea(s("1")), OID_TEXT, "bytea was given" },
 		{ effectd_date(1), OID_TIMESTAMPTZ, "date was given" },

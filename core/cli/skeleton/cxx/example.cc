@@ -38,4 +38,4 @@ effectd_verdict example_apply(effectd_call *call, const effectd_message *msg)
 } // namespace
 
 EFFECTD_PLUGIN_CXX(p.consumer = "example"; p.version = "0.1"; p.key = example_key; p.apply = example_apply;
-                   effectd_declare_statements(p, statements);)
+                   effectd_declare_statements(p, statements););

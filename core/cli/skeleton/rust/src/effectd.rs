@@ -7,8 +7,8 @@ use std::os::raw::{c_char, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::null;
 
-const ABI_MAJOR: u32 = 0;
-const ABI_MINOR: u32 = 2;
+const ABI_MAJOR: u32 = 1;
+const ABI_MINOR: u32 = 0;
 const KEY_MAX: usize = 512;
 
 #[repr(i32)]
@@ -110,18 +110,9 @@ struct Host {
     json_int64: extern "C" fn(*const Json, *mut i64) -> bool,
     json_bool: *const c_void,
     json_text: extern "C" fn(*const Json, *mut Str) -> bool,
+    json_source: extern "C" fn(*const Message, *const Json) -> Str,
     say: extern "C" fn(*mut Call, *const c_char),
     exec: extern "C" fn(*mut Call, u32, *const Value, usize),
-    outbox: *const c_void,
-    log: *const c_void,
-    option: *const c_void,
-    option_int64: *const c_void,
-    option_name: *const c_void,
-    consumer: *const c_void,
-    statement: *const c_void,
-    claim: *const c_void,
-    setup_fail: *const c_void,
-    json_source: extern "C" fn(*const Message, *const Json) -> Str,
 }
 
 /// Lives until the call returns, with all that is borrowed from it.
