@@ -1,6 +1,10 @@
 """effectd try: what a message would do, shown and rolled back; with --golden and --twice a plugin's test."""
+import fcntl
 import json
+import re
+import struct
 import subprocess
+import termios
 
 import pytest
 
@@ -49,6 +53,22 @@ def test_a_good_message_is_shown_step_by_step_and_leaves_nothing(shipped, db):
         {"name": "entry", "parameters": ["7", str(orders.customer(7)), str(orders.points(7))], "rows": 1},
         {"name": "balance", "parameters": [str(orders.customer(7)), str(orders.points(7))], "rows": 1}]
     assert rows(db, "point_ledger", "effectd.processed_messages", "balances WHERE points <> 0") == [0, 0, 0]
+
+
+def test_people_see_the_same_steps_and_how_long_they_took(shipped):
+    text = shipped("loyalty", "loyalty_points")(orders.order(7)).stdout
+    customer, points = orders.customer(7), orders.points(7)
+    for line in ("line 1: applied", r"  key +order-completed:7", r"  claim +new", r"  verdict +ok",
+                 rf"  entry +\$1 = 7, \$2 = {customer}, \$3 = {points}: 1 row", r"  balance .*: 1 row", r"  took +\d+\.\d ms"):
+        assert re.search(f"^{line}$", text, re.MULTILINE), f"{line}: {text}"
+    assert re.search(r"^  outbox row +.*send_receipt", shipped("receipts", "receipts")(orders.order(7)).stdout, re.MULTILINE)
+
+
+def test_only_sequences_advance_and_help_says_so(attempt, stage):
+    attempt(script("k"), script("k"))
+    assert not stage.effects() and not stage.claims()
+    assert stage.db.value("SELECT nextval(pg_get_serial_sequence('effects', 'id'))") == 3
+    assert "Only sequences advance" in attempt.daemon.command("try", "--help").stdout
 
 
 def test_an_outbox_row_is_shown_with_its_key(shipped, db):
@@ -107,12 +127,40 @@ def test_what_would_stop_the_consumer_and_what_would_wait(attempt, stage):
         other.rollback()
     assert claim["outcome"] == lock["outcome"] == "again" and good["outcome"] == "applied"
     assert lock["error"]["sqlstate"] == "55P03"
+    attempt(script("k", run("SELECT 1 / (current_setting('lock_timeout') = '1s')::int")))
+
+
+def started(attempt):
+    return subprocess.Popen([build.EFFECTD, "try", "--consumer", CONSUMER, "-c", attempt.daemon.file, "--json"],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_live_twins_do_not_wait_while_nobody_reads_what_it_says(attempt, stage):
+    """The pipe is full, so it stands still with what it has to say of a message that a consumer applies meanwhile."""
+    stage.declare()
+    process, lines, room = started(attempt), 60, 4096
+    try:
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, room)
+        process.stdin.write((json.dumps(script("k")) + "\n") * lines)
+        process.stdin.close()
+        report = json.loads(first := process.stdout.readline())
+        wait_until(lambda: struct.unpack("i", fcntl.ioctl(process.stdout, termios.FIONREAD, bytes(4)))[0]
+                   > room - len(first), 15, "the pipe to be full")
+        with attempt.daemon:
+            stage.send(script("k"))
+            stage.vhost.wait_empty("work")
+        stage.assert_once({"k"})
+        outcomes = [json.loads(line)["outcome"] for line in process.stdout]
+        assert report["outcome"] == "applied" and len(outcomes) == lines - 1
+        assert outcomes[-1] == "duplicate" and set(outcomes) == {"applied", "duplicate"}
+    finally:
+        process.stdout.close()
+        assert process.wait(15) == 0
 
 
 def test_nobody_waits_for_it_while_it_reads_and_writes(attempt, stage):
     """Between two messages of a pipe it holds no lock and no transaction."""
-    process = subprocess.Popen([build.EFFECTD, "try", "--consumer", CONSUMER, "-c", attempt.daemon.file, "--json"],
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = started(attempt)
     try:
         process.stdin.write(json.dumps(script("k")) + "\n")
         process.stdin.flush()
@@ -147,6 +195,18 @@ def test_golden_files_are_written_and_compared(shipped, tmp_path):
     assert "line 2 differs" in changed.stderr and "expected" in changed.stderr
     assert "goes on behind" in loyalty(*messages[:2], args=["--golden", golden], rc=1).stderr
     assert "line 4 differs" in loyalty(*messages, orders.order(4), args=["--golden", golden], rc=1).stderr
+
+
+def test_golden_and_twice_are_one_command(shipped, attempt, tmp_path):
+    """Whichever way the golden file was written, it is about the first time; the second is judged by itself."""
+    golden, twice = str(tmp_path / "golden.jsonl"), ["--twice", "--golden", str(tmp_path / "golden.jsonl")]
+    attempt(script("k"), args=["--write-golden", golden])
+    assert "applied twice" in attempt(script("k"), args=[*twice, "--ignore-claim"], rc=1).stderr
+    loyalty, messages = shipped("loyalty", "loyalty_points"), [orders.order(1), orders.order(2)]
+    for args in ([], ["--twice"]):
+        loyalty(*messages, args=[*args, "--write-golden", golden])
+        assert "2 messages, 0 differ" in loyalty(*messages, args=twice).stdout
+    assert "line 2 differs" in loyalty(messages[0], orders.order(3), args=twice, rc=1).stderr
 
 
 def test_a_key_made_of_the_message_id_is_warned_of(attempt):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each line of samples.jsonl, fed twice, has its effect once.
+"""Each line of samples.jsonl does what golden.jsonl says, and has its effect once however often it comes.
 
     EFFECTD_TEST_DATABASE='host=127.0.0.1 dbname=scratch' ./test.py [FOLDER OF THE PLUGIN]
 
@@ -51,6 +51,10 @@ def test(folder):
     run(EFFECTD, "migrate", "up", "-c", file)
     run("psql", "-qX", "-v", "ON_ERROR_STOP=1", DATABASE, "-f", HERE / "schema.sql", "-c", "TRUNCATE example", "-c",
         "DELETE FROM effectd.processed_messages WHERE consumer = 'example'")
+
+    # What each sample would do, as golden.jsonl has it (--write-golden makes it anew), and again as a duplicate.
+    run(EFFECTD, "try", "-c", file, "--consumer", "example", "--golden", HERE / "golden.jsonl", "--twice",
+        HERE / "samples.jsonl")
 
     lines = len((HERE / "samples.jsonl").read_text().splitlines())
     first, second = feed(file, folder), feed(file, folder)
