@@ -20,7 +20,7 @@ PEERS = {
     LOYALTY_ROWS: [*CC, "-fPIC", "-shared", "-fvisibility=hidden", f"-I{build.ROOT}/include", "loyalty_points_rows.c"],
     GO: ["go", "build", "go_consumer.go"],
 }
-OUTBOX_PEERS = {PROVIDER: [*CC, "provider.c", "-lmicrohttpd"]}
+OUTBOX_PEERS = {PROVIDER: [*CC, "provider.c", "-lmicrohttpd"], PUBLISH: PEERS[PUBLISH]}
 # Debian's Go packages install their sources here.
 GO_ENV = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode"}
 
