@@ -1,6 +1,8 @@
 /* Questions about text. None of them allocates, none depends on the locale, none reads a byte past its length. */
 #include "base/text.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* --- UTF-8 --- */
@@ -216,6 +218,27 @@ bool text_parse_duration(const char *s, int64_t *ret_ms)
 bool text_parse_size(const char *s, int64_t *ret_bytes)
 {
 	return parse_quantity(s, size_units, ARRAY_LEN(size_units), ret_bytes);
+}
+
+static void format_quantity(int64_t number, const struct unit *units, size_t count, char *text, size_t size)
+{
+	size_t i = count - 1;
+	while (i > 0 && (number == 0 || number % units[i].factor != 0))
+		i--;
+	snprintf(text, size, "%" PRId64 "%s", number / units[i].factor, units[i].name);
+}
+
+void text_format_duration(int64_t ms, char *text, size_t size)
+{
+	if (ms == 0)
+		snprintf(text, size, "0");
+	else
+		format_quantity(ms, duration_units, ARRAY_LEN(duration_units), text, size);
+}
+
+void text_format_size(int64_t bytes, char *text, size_t size)
+{
+	format_quantity(bytes, size_units, ARRAY_LEN(size_units), text, size);
 }
 
 /* --- names --- */

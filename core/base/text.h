@@ -35,6 +35,10 @@ bool text_parse_bool(const char *s, bool *ret) MUST_USE;           /* yes no */
 bool text_parse_duration(const char *s, int64_t *ret_ms) MUST_USE; /* 250ms 30s 5min 12h 30d */
 bool text_parse_size(const char *s, int64_t *ret_bytes) MUST_USE;  /* 512 64KiB 1MiB 2GiB */
 
+/* The way back: in the largest unit that divides it. Not negative. */
+void text_format_duration(int64_t ms, char *text, size_t size); /* 0 is "0" */
+void text_format_size(int64_t bytes, char *text, size_t size);
+
 /* [a-z][a-z0-9_-]{0,62} */
 bool text_is_name(const char *s);
 

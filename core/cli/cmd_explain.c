@@ -37,9 +37,9 @@ static const char story_sql[] = "SELECT " ROWS_TIME_SQL(
 							      ") AS t ORDER BY t.at, t.what";
 enum { AT, WHAT, SAYS };
 
-/* How long this database keeps claims of the consumer; no row: it never ran here. */
-static const char window_sql[] = "SELECT coalesce(\"window\"::text, 'for good') FROM effectd.consumers"
-				 " WHERE consumer = $1";
+/* How long this database keeps claims of the consumer, in ms, -1: for good; no row: it never ran here. */
+static const char window_sql[] = "SELECT coalesce(extract(epoch FROM \"window\") * 1000, -1)::int8"
+				 " FROM effectd.consumers WHERE consumer = $1";
 
 /* What the lines come to, the gravest of what was found. */
 static const char *verdict(bool claimed, bool parked)
@@ -62,10 +62,11 @@ static enum status tell(const struct cli *cli, struct pg_session *s, const char 
 	if (st != ST_OK)
 		return st;
 	char window[64] = "";
-	if (r.rows > 0) {
-		const struct str text = rows_text(&r, 0, 0);
-		snprintf(window, sizeof(window), "%.*s", (int)text.len, text.data);
-	}
+	const int64_t window_ms = r.rows > 0 ? pg_value_int8(&r, 0, 0) : 0;
+	if (window_ms > 0)
+		text_format_duration(window_ms, window, sizeof(window));
+	else if (window_ms < 0)
+		snprintf(window, sizeof(window), "for good");
 	if ((st = pg_query(s, story_sql, (const char *const[]){ consumer, key }, 2, &r, err)) != ST_OK)
 		return st;
 	bool claimed = false, parked = false;

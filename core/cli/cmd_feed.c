@@ -113,8 +113,8 @@ static int print_summary(const struct cli *cli, const struct consumer *c, const 
 	struct buffer out = { 0 };
 	const double seconds = took_ms > 0 ? (double)took_ms / 1000 : 0.001;
 	if (!cli->json) {
-		buffer_printf(&out, "%" PRIu64 " lines in %.1f s (%.0f/s):", settled(c), seconds,
-			      (double)settled(c) / seconds);
+		buffer_printf(&out, "%" PRIu64 " line%s in %.1f s (%.0f/s):", settled(c), settled(c) == 1 ? "" : "s",
+			      seconds, (double)settled(c) / seconds);
 		for (int i = 0; i < OUTCOME_RETRIED; i++)
 			buffer_printf(&out, " %" PRIu64 " %s,", outcome(c, (enum outcome)i), outcome_names[i]);
 		buffer_printf(&out, " %" PRIu64 " rejected%s%s\n", rejected(c), rejected(c) ? ", see " : "",

@@ -1,6 +1,7 @@
 /* effectd retention: what of the claims is older than its window, in every database; delete it now; forget a consumer.
  */
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "retention/forget.h"
 #include "retention/pass.h"
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 30, BAR_EVERY_MS = 200, DAY_S = 24 * 60 * 60 };
+enum { BAR_WIDTH = 30, BAR_EVERY_MS = 200 };
 
 /* What the command gathers over the databases: a table, or with --json objects. */
 struct report {
@@ -59,10 +60,8 @@ static void format_window(int64_t window_s, char *text, size_t size)
 {
 	if (window_s < 0)
 		snprintf(text, size, "never");
-	else if (window_s % DAY_S == 0)
-		snprintf(text, size, "%" PRId64 "d", window_s / DAY_S);
 	else
-		snprintf(text, size, "%" PRId64 "s", window_s);
+		text_format_duration(window_s * 1000, text, size);
 }
 
 static void report_pass(struct report *r, const struct pass *p, bool looked)

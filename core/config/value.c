@@ -6,43 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- numbers with units --- */
-
-struct unit {
-	const char *name;
-	int64_t factor;
-};
-
-static const struct unit duration_units[] = {
-	{ "d", 24 * 60 * 60 * 1000 }, { "h", 60 * 60 * 1000 }, { "min", 60 * 1000 }, { "s", 1000 }, { "ms", 1 },
-};
-
-static const struct unit size_units[] = {
-	{ "GiB", INT64_C(1) << 30 },
-	{ "MiB", INT64_C(1) << 20 },
-	{ "KiB", INT64_C(1) << 10 },
-	{ "", 1 },
-};
-
-/* In the largest unit that divides it. */
-static void format_quantity(const struct unit *units, size_t count, int64_t number, char *text, size_t size)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (number % units[i].factor == 0 && (number / units[i].factor > 0 || i == count - 1)) {
-			snprintf(text, size, "%" PRId64 "%s", number / units[i].factor, units[i].name);
-			return;
-		}
-	}
-}
-
 void value_format(const struct config_key *key, int64_t number, char *text, size_t size)
 {
 	if (key->never && number == -1)
 		snprintf(text, size, "%s", key->never);
-	else if (key->type == KEY_DURATION && number != 0)
-		format_quantity(duration_units, ARRAY_LEN(duration_units), number, text, size);
+	else if (key->type == KEY_DURATION)
+		text_format_duration(number, text, size);
 	else if (key->type == KEY_SIZE)
-		format_quantity(size_units, ARRAY_LEN(size_units), number, text, size);
+		text_format_size(number, text, size);
 	else if (key->type == KEY_BOOL)
 		snprintf(text, size, "%s", number ? "yes" : "no");
 	else if (key->type == KEY_CHOICE || key->type == KEY_WORD)
@@ -182,7 +153,7 @@ bool value_check_answer(const char *value, char *text, size_t size)
 
 bool value_check_bind(const char *value, char *text, size_t size)
 {
-	const char *colon = strchr(value, ':');
+	const char *colon = strrchr(value, ':'); /* names of exchanges often have one, routing keys hardly ever */
 	if (colon && colon > value && colon - value <= 255 && strlen(colon + 1) <= 255)
 		return true;
 	snprintf(text, size, "must be EXCHANGE:ROUTING_KEY, each at most 255 bytes");

@@ -32,6 +32,7 @@ def test_the_story_of_a_key_is_told(stage, explain):
     assert "rejected: no such" in bad["story"][0]["text"]
     assert (nobody["claimed"], nobody["parked"], whats(nobody)) == (False, False, [])
     assert "applied: another delivery of it would be a duplicate" in explain("good")
+    assert explain("good").endswith("claims are kept: 30d\n")
     assert "\x1b" not in explain("bad") and "not known" in explain("nobody")
 
 

@@ -270,6 +270,34 @@ static void sizes_have_binary_units_and_fit(void **state)
 	}
 }
 
+static void quantities_are_written_in_the_largest_unit_that_divides_them(void **state)
+{
+	static const struct {
+		void (*format)(int64_t number, char *text, size_t size);
+		int64_t number;
+		const char *text;
+	} cases[] = {
+		{ text_format_duration, 0, "0" },
+		{ text_format_duration, 250, "250ms" },
+		{ text_format_duration, 90000, "90s" },
+		{ text_format_duration, 43200000, "12h" },
+		{ text_format_duration, 86400000, "1d" },
+		{ text_format_duration, 300000, "5min" },
+		{ text_format_size, 0, "0" },
+		{ text_format_size, 512, "512" },
+		{ text_format_size, 65536, "64KiB" },
+		{ text_format_size, 2147483648, "2GiB" },
+		{ text_format_size, INT64_MAX, "9223372036854775807" },
+	};
+	char text[32];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		cases[i].format(cases[i].number, text, sizeof(text));
+		assert_string_equal(text, cases[i].text);
+	}
+}
+
 static void names_are_lower_case_and_short(void **state)
 {
 	char longest[65] = { 0 };
@@ -350,6 +378,7 @@ int main(void)
 		cmocka_unit_test(integers_are_whole_strings_in_range),
 		cmocka_unit_test(booleans_are_yes_and_no_only),
 		cmocka_unit_test(durations_need_a_unit_and_fit),
+		cmocka_unit_test(quantities_are_written_in_the_largest_unit_that_divides_them),
 		cmocka_unit_test(sizes_have_binary_units_and_fit),
 		cmocka_unit_test(names_are_lower_case_and_short),
 		cmocka_unit_test(a_slip_of_the_finger_finds_the_word),
