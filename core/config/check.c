@@ -127,6 +127,8 @@ static void check_consumer(struct loader *l, const struct section *s)
 	struct config_consumer *c = s->values;
 	c->plugin_place = section_place(s, "plugin");
 	c->queue_place = section_place(s, "queue");
+	if (c->plugin && strchr(c->plugin, '/')) /* a name is looked up in plugin_dir instead */
+		c->plugin = file_resolve(l, c->plugin_place.file, c->plugin);
 	c->broker = resolve(l, s, "broker", KIND_BROKER, &c->broker_name);
 	c->database = resolve(l, s, "database", KIND_DATABASE, &c->database_name);
 	check_prefetch(l, s, c);

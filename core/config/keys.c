@@ -167,7 +167,8 @@ static const struct config_key consumer_keys[] = {
 	  .reload = RELOAD_CONSUMER,
 	  .help = "An argument for declare = yes. Whole numbers and true, false are sent as such, all else as text." },
 	{ "bind.", KEY_FAMILY, AT(binds), .sample = "bind.1 = orders:order.completed", .check = value_check_bind,
-	  .reload = RELOAD_CONSUMER, .help = "EXCHANGE:ROUTING_KEY that the queue is bound to at start." },
+	  .reload = RELOAD_CONSUMER,
+	  .help = "EXCHANGE:ROUTING_KEY that the queue is bound to at start; the last colon parts them." },
 	{ "batch_max", KEY_INT, AT(batch_max), .fallback = "100", .min = 1, .max = 1000, .reload = RELOAD_CONSUMER,
 	  .help = "Messages that may share a transaction. A batch is what has already come; nobody waits for a full "
 		  "one." },

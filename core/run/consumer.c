@@ -2,6 +2,7 @@
 #include "plugin/instance.h"
 #include "run/params.h"
 #include <stdio.h>
+#include <string.h>
 
 enum status consumer_init(struct consumer *c, const struct config_consumer *config, struct error *err)
 {
@@ -44,7 +45,8 @@ size_t consumer_load(struct consumer *c, const char *plugin_dir, config_report *
 	struct error err = { 0 };
 	struct consumer_reporter r;
 	consumer_reporter_init(&r, c->config, report, arg);
-	enum status st = plugin_load(&plugin, plugin_dir, c->config->plugin, &err);
+	enum status st =
+		plugin_load(&plugin, strchr(c->config->plugin, '/') ? "." : plugin_dir, c->config->plugin, &err);
 	if (st == ST_OK)
 		st = plugin_check_consumer(plugin, c->config->name, &err);
 	if (st != ST_OK) {

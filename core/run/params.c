@@ -92,7 +92,7 @@ enum status params_of_consume(const struct config_consumer *config, const char *
 			(struct amqp_argument){ config->queue_args.list[i].name, config->queue_args.list[i].value };
 	char *p = ret->strings;
 	for (size_t i = 0; i < config->binds.count; i++) {
-		const char *value = config->binds.list[i].value, *colon = strchr(value, ':');
+		const char *value = config->binds.list[i].value, *colon = strrchr(value, ':');
 		if (!colon)
 			return error_set(err, ST_INVALID, "bind.%s = %s must be EXCHANGE:ROUTING_KEY",
 					 config->binds.list[i].name, value);

@@ -1,6 +1,7 @@
 """effectd check, config and the command line, as a person or a deployment script calls them."""
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -68,6 +69,18 @@ def test_plugin_problems_have_the_line_of_their_setting(check, tmp_path):
     for line, begin in zip(done.stderr.splitlines(), expected, strict=True):
         assert line.startswith(begin), done.stderr
     assert "analytics" in done.stderr.splitlines()[2] and "wrong" in done.stderr.splitlines()[2]
+
+
+def test_a_plugin_s_path_starts_at_the_folder_of_its_file(check, tmp_path):
+    (tmp_path / "conf.d").mkdir()
+    shutil.copy(build.plugin("loyalty_points"), tmp_path / "mine.so")
+    (tmp_path / "mine.so").chmod(0o755)
+    (tmp_path / "conf.d" / "loyalty.ini").write_text("[consumer:loyalty]\nplugin = ../mine.so\nqueue = loyalty\n")
+    sections = {name: section for name, section in OFFLINE.items() if not name.startswith("consumer:")}
+    sections["effectd"] = {**sections["effectd"], "include": "conf.d/*.ini"}
+    assert check(sections).rc == 0
+    (tmp_path / "mine.so").unlink()
+    assert "mine.so: No such file" in check(sections).stderr
 
 
 def test_problems_of_the_file_come_as_json_too(check):
