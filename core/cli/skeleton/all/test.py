@@ -14,6 +14,11 @@ import subprocess
 import sys
 import tempfile
 
+# Yours: how the tables are before the samples, what is asked of them afterwards, and the rows of the answer.
+BEFORE = "TRUNCATE example"
+QUESTION = "SELECT id, customer_id, amount FROM example ORDER BY id"
+ANSWER = ["a-1|7|12.50", "a-2|7|0.10", "a-3|9223372036854775807|12345678901234567890.05"]
+
 HERE = pathlib.Path(__file__).resolve().parent
 EFFECTD = os.environ.get("EFFECTD", "effectd")
 DATABASE = os.environ.get("EFFECTD_TEST_DATABASE")
@@ -49,7 +54,7 @@ def test(folder):
         print("EFFECTD_TEST_DATABASE is not set: only the section was checked", file=sys.stderr)
         sys.exit(77)
     run(EFFECTD, "migrate", "up", "-c", file)
-    run("psql", "-qX", "-v", "ON_ERROR_STOP=1", DATABASE, "-f", HERE / "schema.sql", "-c", "TRUNCATE example", "-c",
+    run("psql", "-qX", "-v", "ON_ERROR_STOP=1", DATABASE, "-f", HERE / "schema.sql", "-c", BEFORE, "-c",
         "DELETE FROM effectd.processed_messages WHERE consumer = 'example'")
 
     # What each sample would do, as golden.jsonl has it (--write-golden makes it anew), and again as a duplicate.
@@ -60,8 +65,8 @@ def test(folder):
     first, second = feed(file, folder), feed(file, folder)
     assert first["applied"] == lines, f"not every sample was applied: {first}"
     assert second["duplicate"] == lines, f"fed again, not every sample was a duplicate: {second}"
-    rows = run("psql", "-AtqX", DATABASE, "-c", "SELECT id, customer_id, amount FROM example ORDER BY id")
-    assert rows == ("a-1|7|12.50\na-2|7|0.10\na-3|9223372036854775807|12345678901234567890.05\n"), rows
+    rows = run("psql", "-AtqX", DATABASE, "-c", QUESTION).splitlines()
+    assert rows == ANSWER, f"{rows} is not {ANSWER}"
 
 
 if __name__ == "__main__":
