@@ -7,8 +7,9 @@ import tempfile
 
 import pytest
 
-from lib import build, orders
+from lib import build, orders, shell
 from lib.daemon import Effectd, effectd
+from lib.installed import Installed
 from lib.postgres import Postgres
 from lib.publisher import Publisher
 from lib.rabbit import Rabbit
@@ -30,6 +31,12 @@ def servers_folder():
     os.chmod(folder, 0o755)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def installed(servers_folder):
+    """effectd as `meson install` leaves it, in a folder of its own."""
+    return Installed(os.path.join(servers_folder, "installed"))
 
 
 @pytest.fixture(scope="session")
@@ -106,6 +113,22 @@ def vhost(rabbit):
     yield virtual_host
     if rabbit.alive():
         virtual_host.delete()
+
+
+@pytest.fixture
+def reader(installed, pg, vhost, tmp_path):
+    """The environment of somebody who follows a page of docs/: effectd is installed, servers are there and empty.
+
+    Databases that the page makes are dropped at the end.
+    """
+    there = set(pg.databases())
+    folder = os.path.dirname(installed.variable("effectd"))
+    env = {**installed.env, **shell.variables(pg, vhost.url), "HOME": str(tmp_path), "LANG": "C.UTF-8",
+           "PATH": f"{folder}:/usr/bin:/bin", "PLUGINS": installed.variable("plugindir")}
+    yield env
+    if pg.alive():
+        for name in set(pg.databases()) - there:
+            pg.dropdb(name)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """effectd plugin new: each project builds against an installed effectd, passes its own test, and runs.
 
-effectd is installed into a folder of its own, as `meson install` does it, and the projects find it by pkg-config alone.
+The projects find an installed effectd by pkg-config alone.
 """
 import os
 import re
@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from lib import build, config
+from lib import config
 
 pytestmark = pytest.mark.slow
 
@@ -29,25 +29,9 @@ def consumer(language):
 
 
 @pytest.fixture(scope="module")
-def installed(servers_folder):
-    """The environment in which an installed effectd is found."""
-    root = os.path.join(servers_folder, "installed")
-    run("meson", "install", "-C", build.FOLDER, "--no-rebuild", env={**os.environ, "DESTDIR": root})
-    for folder, _, files in os.walk(root):
-        if "effectd.pc" in files:
-            file = os.path.join(folder, "effectd.pc")
-            with open(file, encoding="utf-8") as text:
-                moved = re.sub("^prefix=(.*)", rf"prefix={root}\1", text.read(), flags=re.MULTILINE)
-            with open(file, "w", encoding="utf-8") as text:
-                text.write(moved)
-            return {**os.environ, "PKG_CONFIG_PATH": folder}
-    raise AssertionError(f"no effectd.pc in {root}")
-
-
-@pytest.fixture(scope="module")
 def ask(installed):
     """A variable of effectd.pc."""
-    return lambda name: run("pkg-config", f"--variable={name}", "effectd", env=installed).strip()
+    return installed.variable
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +54,7 @@ def test_a_new_project_builds_and_passes_its_test(language, installed, ask, plac
     written = run(ask("effectd"), "plugin", "new", name, "--lang", language, cwd=place).split()
     folder = os.path.join(place, name)
     assert f"{name}/{name}.ini" in written and all(os.path.exists(os.path.join(place, file)) for file in written)
-    env = {**installed, "EFFECTD_TEST_DATABASE": empty_db.conninfo, "EFFECTD": ask("effectd")}
+    env = {**installed.env, "EFFECTD_TEST_DATABASE": empty_db.conninfo, "EFFECTD": ask("effectd")}
     if language == "rust":
         run("./build.sh", cwd=folder, env=env)
     elif language == "sql":

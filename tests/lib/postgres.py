@@ -117,6 +117,11 @@ class Postgres:
             connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return Database(self, name)
 
+    def databases(self):
+        """Names of all databases."""
+        with self.connect() as connection:
+            return [name for name, in connection.execute("SELECT datname FROM pg_database").fetchall()]
+
     def dropdb(self, name):
         with self.connect() as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
