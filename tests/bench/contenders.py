@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import programs
 from client import wait_all
-from lib import build, config
+from lib import build, config, orders
 from lib.documented import options
+from stage import DUPLICATE_EVERY
 
 TEXTBOOK, GO, DRAIN = "textbook Python", "Go, 8 connections", "drain, no database"
 ROWS, SET = "rows", "set"  # a statement or two for each message, or two statements for a whole batch
@@ -22,6 +23,10 @@ class Contender:
     batch: int = 1
     most_orders: int = 10**9
     database: bool = True
+
+    def fill(self, scene, order_count):
+        """Put what it consumes where it looks for it."""
+        scene.publish(order_count)
 
     def start(self, scene, deliveries):
         """Start its processes; they consume deliveries, all together."""
@@ -67,8 +72,35 @@ class SqlEffect(Effectd):
                              batch_max=self.batch, **options("plugins/sql_effect/README.md", "loyalty"))]
 
 
+class Feed(Effectd):
+    """The same consumer and bodies, from a file and without a broker."""
+
+    def fill(self, scene, order_count):
+        with open(_lines(scene), "wb") as file:
+            for order_id in range(1, order_count + 1):
+                file.write(orders.body(order_id) + b"\n" if order_id % DUPLICATE_EVERY else
+                           (orders.body(order_id) + b"\n") * 2)
+        scene.settle()
+
+    def start(self, scene, deliveries):
+        file = write_config(scene, {"loyalty": programs.LOYALTY_ROWS}, batch_max=self.batch)
+        return [scene.start([build.EFFECTD, "feed", "-c", file, "--consumer", "loyalty", "--workers",
+                             self.connections, _lines(scene)])]
+
+    def finish(self, scene, clients, timeout):
+        return wait_all(clients, timeout)
+
+
+def _lines(scene):
+    return os.path.join(scene.folder, "orders.jsonl")
+
+
 def start_daemon(scene, plugins, **settings):
     """effectd run with a consumer for each (name, plugin file); the scene's queues in the same order."""
+    return scene.start([build.EFFECTD, "run", "-c", write_config(scene, plugins, **settings)])
+
+
+def write_config(scene, plugins, **settings):
     sections = config.base(scene.database, scene.vhost, scene.folder)
     sections["effectd"]["log_level"] = "info"
     for queue, (consumer, plugin) in zip(scene.queues, plugins.items()):
@@ -76,7 +108,7 @@ def start_daemon(scene, plugins, **settings):
     file = os.path.join(scene.folder, "effectd.ini")
     with open(file, "w", encoding="utf-8") as out:
         out.write(config.text(sections))
-    return scene.start([build.EFFECTD, "run", "-c", file])
+    return file
 
 
 def floor_name(connections, kind):
@@ -91,6 +123,10 @@ def sql_effect_name(workers, batch):
     return f"sql_effect, {workers} worker{'s'[:workers > 1]}, batch {batch}"
 
 
+def feed_name(workers, batch):
+    return f"effectd feed, {workers} worker{'s'[:workers > 1]}, batch {batch}, rows"
+
+
 def floor(connections, kind, batch=FLOOR_BATCH, name=None):
     return Peer(name or floor_name(connections, kind), [programs.FLOOR, batch, kind], processes=connections,
                 connections=connections, kind=kind, batch=batch)
@@ -102,6 +138,10 @@ def effectd(workers, batch, kind):
 
 def sql_effect(workers, batch):
     return SqlEffect(sql_effect_name(workers, batch), workers, ROWS, batch)
+
+
+def feed(workers, batch):
+    return Feed(feed_name(workers, batch), workers, ROWS, batch)
 
 
 def textbook():
@@ -118,7 +158,7 @@ def for_throughput():
             *[floor(connections, kind) for connections in (1, 2) for kind in (ROWS, SET)],
             *[effectd(workers, batch, kind) for workers in (1, 2) for kind in (ROWS, SET) for batch in BATCHES
               if batch > 1 or kind == ROWS],
-            sql_effect(2, 100)]
+            sql_effect(2, 100), feed(2, 100)]
 
 
 def for_latency():

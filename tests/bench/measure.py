@@ -35,11 +35,11 @@ class Throughput:
 
 
 def throughput(stage, contender, order_count):
-    """Fill a queue, let the contender empty it, check that each order is applied once."""
+    """Fill a queue or a file, let the contender consume it, check that each order is applied once."""
     order_count = min(order_count, contender.most_orders)
     count = deliveries(order_count)
     with stage.scene("orders") as scene:
-        scene.publish(order_count)
+        contender.fill(scene, order_count)
         began, busy_before, servers_before = time.monotonic(), cpu.machine_busy_s(), stage.server_cpu_s()
         costs = contender.finish(scene, contender.start(scene, count), PATIENCE_S)
         servers, busy = stage.server_cpu_s() - servers_before, cpu.machine_busy_s() - busy_before

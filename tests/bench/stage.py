@@ -135,6 +135,9 @@ class Scene:
         """Fill every queue, then wait until the servers have nothing left to do."""
         for queue in self.queues:
             self._run([programs.PUBLISH, queue, order_count, DUPLICATE_EVERY])
+        self.settle()
+
+    def settle(self):
         self.database.execute("CHECKPOINT")
         self.stage.wait_idle()
 
