@@ -41,9 +41,15 @@ enum { AT, WHAT, SAYS };
 static const char window_sql[] = "SELECT coalesce(extract(epoch FROM \"window\") * 1000, -1)::int8"
 				 " FROM effectd.consumers WHERE consumer = $1";
 
+static const char days_sql[] = "SELECT count(*) FROM effectd.processed_messages_daily"
+			       " WHERE consumer = $1 AND message_key = $2";
+
 /* What the lines come to, the gravest of what was found. */
-static const char *verdict(bool claimed, bool parked)
+static const char *verdict(bool claimed, bool parked, int64_t days)
 {
+	if (days > 1)
+		return "claimed on more than one day, so perhaps applied more than once: its plugin gave it two event "
+		       "days, and with claims = daily a key must have one";
 	if (claimed && parked)
 		return "applied; the parked row is of another copy, and a retry would only remove it";
 	if (claimed)
@@ -67,6 +73,9 @@ static enum status tell(const struct cli *cli, struct pg_session *s, const char 
 		text_format_duration(window_ms, window, sizeof(window));
 	else if (window_ms < 0)
 		snprintf(window, sizeof(window), "for good");
+	if ((st = pg_query(s, days_sql, (const char *const[]){ consumer, key }, 2, &r, err)) != ST_OK)
+		return st;
+	const int64_t days = pg_value_int8(&r, 0, 0);
 	if ((st = pg_query(s, story_sql, (const char *const[]){ consumer, key }, 2, &r, err)) != ST_OK)
 		return st;
 	bool claimed = false, parked = false;
@@ -87,7 +96,7 @@ static enum status tell(const struct cli *cli, struct pg_session *s, const char 
 	}
 	json_t *all =
 		json_pack("{ss ss sb sb ss ss so}", "consumer", consumer, "key", key, "claimed", (int)claimed, "parked",
-			  (int)parked, "window", window, "verdict", verdict(claimed, parked), "story", story);
+			  (int)parked, "window", window, "verdict", verdict(claimed, parked, days), "story", story);
 	AUTOFREE char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
 	json_decref(all);
 	if (!text)
@@ -95,7 +104,7 @@ static enum status tell(const struct cli *cli, struct pg_session *s, const char 
 	if (cli->json)
 		buffer_printf(out, "%s\n", text);
 	else
-		buffer_printf(out, "%s\n%s%s\n", verdict(claimed, parked),
+		buffer_printf(out, "%s\n%s%s\n", verdict(claimed, parked, days),
 			      window[0] ? "claims are kept: " : "the consumer never ran on this database", window);
 	return ST_OK;
 }

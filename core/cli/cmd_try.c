@@ -17,6 +17,7 @@ struct work {
 	FILE *golden, *write_golden; /* NULL: not asked for */
 	const char *golden_name;
 	bool envelope;
+	json_t *days;         /* by key, with claims = daily; else NULL */
 	size_t messages, bad; /* bad: what makes the exit code 1 */
 };
 
@@ -154,6 +155,34 @@ static void warn_of_message_id(const struct work *w, int64_t number, const struc
 	arena_finish(&arena);
 }
 
+/* The key's event time must be the event's own, whoever asks and when: with claims = daily copies meet on its day. */
+static void judge_time(struct work *w, int64_t number, const json_t *report)
+{
+	const char *time = json_string_value(json_object_get(report, "event_time")),
+		   *key = json_string_value(json_object_get(report, "key"));
+	const json_t *second = json_object_get(report, "second");
+	if (second && !json_equal(json_object_get(report, "event_time"), json_object_get(second, "event_time"))) {
+		cli_message(w->cli,
+			    "line %" PRId64
+			    ": the second time its event has another time: the plugin must take it from "
+			    "the message, not from a clock",
+			    number);
+		w->bad++;
+	}
+	if (!w->days || !key || !time)
+		return;
+	const json_t *before = json_object_get(w->days, key);
+	json_t *day = json_stringn(time, strcspn(time, "T"));
+	if (before && !json_equal(before, day)) {
+		cli_message(w->cli,
+			    "line %" PRId64 ": its event is of %s, that of a line before with the same key of %s: with "
+			    "claims = daily both would be applied; one key must have one day",
+			    number, json_string_value(day), json_string_value(before));
+		w->bad++;
+	}
+	json_object_set_new(w->days, key, day);
+}
+
 static bool read_golden(struct work *w, json_t **ret)
 {
 	AUTOFREE char *line = NULL;
@@ -219,6 +248,7 @@ static int report_line(struct work *w, const struct line *line, const struct mes
 	json_object_set_new(report, "line", json_integer(line->number));
 	w->messages++;
 	warn_of_message_id(w, line->number, m, report);
+	judge_time(w, line->number, report);
 	if (!twice_is_once(report)) {
 		cli_message(w->cli, "line %" PRId64 ": applied twice is not applied once: the second time it is %s",
 			    line->number, outcome_of(json_object_get(report, "second")));
@@ -284,6 +314,7 @@ static int try_consumer(const struct cli *cli, const struct rehearsal_params *pa
 	struct error err = { 0 };
 	struct work w = { .cli = cli,
 			  .envelope = cli_option_given(cli, "envelope"),
+			  .days = params->consumer->config->claims == CLAIMS_DAILY ? json_object() : NULL,
 			  .golden_name = cli_option_value(cli, "golden", 0) };
 	int rc = open_golden(cli, "golden", "re", &w.golden);
 	if (rc == EXIT_FINE)
@@ -297,6 +328,7 @@ static int try_consumer(const struct cli *cli, const struct rehearsal_params *pa
 		rc = try_all(&w);
 	rehearsal_close(w.trial);
 	input_close(w.input);
+	json_decref(w.days);
 	if (w.golden)
 		fclose(w.golden);
 	if (w.write_golden && fclose(w.write_golden) != 0 && rc == EXIT_FINE) {

@@ -116,6 +116,15 @@ static enum run injected(struct exact *x, const char *point, struct error *err)
 	return fault_in_session(x, error_set(err, ST_UNAVAILABLE, "fault point %s", point), NULL, err);
 }
 
+/* The day must be a function of the message: else a copy is looked for on a day where its claim is not. */
+static void has_two_days(const struct item *item, struct error *err)
+{
+	error_set(
+		err, ST_INTERNAL,
+		"the plugin is broken: it gave the key %.*s two event days, with claims = daily one key must have one",
+		(int)item->key.len, item->key.data);
+}
+
 /* The first flight: BEGIN and the claims, ended by a Sync. */
 static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct error *err)
 {
@@ -149,6 +158,10 @@ static enum run begin_set(struct exact *x, size_t n, size_t claiming, struct err
 	if (parked_before) {
 		error_set(err, ST_REFUSED, "a message before this one is parked");
 		return RUN_DEAD;
+	}
+	if (claiming > 0 && x->torn) {
+		has_two_days(x->torn, err);
+		return RUN_BROKEN;
 	}
 	for (size_t i = 0; i < n && claiming > 0; i++) {
 		struct item *item = x->set[i];
@@ -325,7 +338,7 @@ static enum exact_result result_of(enum run run)
 	return results[run];
 }
 
-/* The day must be a function of the message: else a copy is looked for on a day where its claim is not. */
+/* Of the copies in hand; claim_read() looks for those that came before. */
 static bool days_agree(struct exact *x, struct error *err)
 {
 	if (!(x->days.in & CLAIM_IN_DAYS))
@@ -335,10 +348,7 @@ static bool days_agree(struct exact *x, struct error *err)
 		const struct item *item = x->sorted[i], *before = x->sorted[i - 1];
 		if (!item->twin || item->day == before->day || !item->has_day || !before->has_day)
 			continue;
-		error_set(err, ST_INTERNAL,
-			  "the plugin is broken: it gave the key %.*s two event days, with claims = daily one key must "
-			  "have one",
-			  (int)item->key.len, item->key.data);
+		has_two_days(item, err);
 		return false;
 	}
 	return true;

@@ -24,6 +24,12 @@ static const char unclaim_daily_sql[] = "DELETE FROM effectd.processed_messages_
 					" USING unnest($2::text[], $3::date[]) AS u (k, d)"
 					" WHERE c.consumer = $1 AND c.message_key = u.k AND c.event_day = u.d";
 
+/* Of these keys by day, those that are claimed on another day: one key, two days, a fault of the plugin. Key by key,
+ * each looked up in every day, which costs more than the claims themselves: only redeliveries are asked about. */
+static const char elsewhere_sql[] = "SELECT u.k FROM unnest($2::text[], $3::date[]) AS u (k, d) WHERE (SELECT true"
+				    " FROM effectd.processed_messages_daily AS c"
+				    " WHERE c.consumer = $1 AND c.message_key = u.k AND c.event_day <> u.d LIMIT 1)";
+
 static const char outbox_sql[] =
 	"INSERT INTO effectd.outbox (consumer, message_key, kind, payload, headers, ordering_key, idempotency_key)"
 	" VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -34,6 +40,7 @@ static const char parked_before_sql[] = "SELECT FROM effectd.parked_messages WHE
 const struct pg_statement exact_statements[EXACT_STATEMENT_COUNT] = {
 	{ .name = "claim", .sql = claim_sql },
 	{ .name = "claim_daily", .sql = claim_daily_sql },
+	{ .name = "claimed_elsewhere", .sql = elsewhere_sql },
 	{ .name = "unclaim", .sql = unclaim_sql },
 	{ .name = "unclaim_daily", .sql = unclaim_daily_sql },
 	{ .name = "outbox", .sql = outbox_sql },
@@ -60,6 +67,11 @@ static bool claims(const struct item *item, unsigned in)
 static bool unclaims(const struct item *item, unsigned in)
 {
 	return item->unclaims && (item->claims_in & in);
+}
+
+static bool comes_again(const struct item *item, unsigned in)
+{
+	return claims(item, in) && item->d->message.redelivered;
 }
 
 /* The days of the chosen items as a binary date[]. */
@@ -108,10 +120,13 @@ static enum status send_keys(struct exact *x, size_t n, const char *statement, u
 enum status claim_send(struct exact *x, size_t n, struct error *err)
 {
 	enum status st = ST_OK;
-	int sent = 0;
+	int sent = 0, asked = 0;
 	for (size_t i = 0; i < ARRAY_LEN(tables) && st == ST_OK; i++)
 		if (x->set_claims_in & tables[i].in)
 			st = send_keys(x, n, tables[i].claim, tables[i].in, claims, &sent, err);
+	if (st == ST_OK && (x->set_claims_in & CLAIM_IN_DAYS))
+		st = send_keys(x, n, "claimed_elsewhere", CLAIM_IN_DAYS, comes_again, &asked, err);
+	x->asked_elsewhere = asked > 0;
 	return st;
 }
 
@@ -170,13 +185,34 @@ static enum status read_one(struct exact *x, size_t n, unsigned in, struct error
 	return ST_OK;
 }
 
+/* What is claimed on another day, and won here: its effect would be there twice. */
+static enum status read_elsewhere(struct exact *x, size_t n, struct error *err)
+{
+	struct pg_result result;
+	const enum status st = pg_next(x->session, &result, err);
+	if (st != ST_OK)
+		return st;
+	if (result.kind != PG_ROWS)
+		return result.kind == PG_ERROR ? ST_REFUSED : error_set(err, ST_INTERNAL, "the days gave no rows");
+	for (int row = 0; row < result.rows; row++) {
+		int len;
+		const char *key = pg_value(&result, row, 0, &len);
+		for (size_t i = 0; i < n; i++)
+			if (x->set[i]->won && x->set[i]->key.len == (size_t)len &&
+			    memcmp(x->set[i]->key.data, key, (size_t)len) == 0)
+				x->torn = x->set[i];
+	}
+	return ST_OK;
+}
+
 enum status claim_read(struct exact *x, size_t n, struct error *err)
 {
+	x->torn = NULL;
 	enum status st = ST_OK;
 	for (size_t i = 0; i < ARRAY_LEN(tables) && st == ST_OK; i++)
 		if (x->set_claims_in & tables[i].in)
 			st = read_one(x, n, tables[i].in, err);
 	for (size_t i = 0; i < n && st == ST_OK; i++)
 		x->set[i]->won = x->set[i]->claims && x->set[i]->won_in == x->set[i]->claims_in;
-	return st;
+	return st == ST_OK && x->asked_elsewhere ? read_elsewhere(x, n, err) : st;
 }

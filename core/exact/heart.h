@@ -91,6 +91,8 @@ struct exact {
 	size_t sorted_count;
 	struct item **set;         /* those that share the next transaction, by key */
 	unsigned set_claims_in;    /* where they claim */
+	bool asked_elsewhere;      /* whether a redelivery is claimed on another day */
+	const struct item *torn;   /* one that is; NULL: none */
 	struct item **order;       /* those of them that won, in the order of applying */
 	struct message **messages; /* scratch for apply_batch */
 	struct owed *owed;
@@ -120,7 +122,8 @@ struct exact {
 	char streak_sqlstate[6];
 };
 
-/* claim.c: one INSERT for all keys of the set. Sends its part of the first flight; reads it and marks who won. */
+/* claim.c: one INSERT for all keys of the set. Sends its part of the first flight; reads it and marks who won, and in
+ * x->torn a redelivery that won although its key is claimed on another day. */
 enum status claim_send(struct exact *x, size_t n, struct error *err) MUST_USE;
 enum status claim_read(struct exact *x, size_t n, struct error *err) MUST_USE;
 /* Takes claims away again, in the same transaction, of items whose verdict leaves none; *ret_sent statements. */
@@ -178,7 +181,7 @@ void fault_park(struct exact *x, struct item *item, enum park_reason reason, boo
 
 enum { SUSPECT_PARK = 7 }; /* that many environment faults in its own statement, five of them alone, park a message */
 
-enum { EXACT_STATEMENT_COUNT = 7 };
+enum { EXACT_STATEMENT_COUNT = 8 };
 extern const struct pg_statement exact_statements[EXACT_STATEMENT_COUNT];
 
 #endif

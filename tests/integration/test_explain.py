@@ -36,6 +36,14 @@ def test_the_story_of_a_key_is_told(stage, explain):
     assert "\x1b" not in explain("bad") and "not known" in explain("nobody")
 
 
+def test_a_key_that_is_claimed_on_two_days_is_pointed_out(stage, explain):
+    stage.db.execute("CREATE TABLE effectd.days PARTITION OF effectd.processed_messages_daily "
+                     "FOR VALUES FROM ('2026-11-01') TO ('2026-12-01'); INSERT INTO effectd.processed_messages_daily "
+                     "VALUES ('work', 'torn', '2026-11-29'), ('work', 'torn', '2026-11-30'), ('work', 'k', '2026-11-30')")
+    assert "more than one day" in explain("torn") and whats(explain("torn", "--json")) == ["claimed"] * 2
+    assert "more than one day" not in explain("k")
+
+
 def test_another_consumer_s_key_of_that_name_is_left_out(stage, explain):
     stage.db.execute("INSERT INTO effectd.processed_messages VALUES ('other', 'k')")
     assert not explain("k", "--json")["claimed"]

@@ -181,6 +181,16 @@ def test_applied_twice_is_applied_once(shipped):
     assert natural[0]["second"]["outcome"] == "duplicate" and natural[0]["second"]["claim"] == "ignored"
 
 
+def test_a_key_with_two_days_and_a_plugin_that_reads_the_clock_are_told(stage, attempt):
+    at = [script("k") | {"event_time": f"2026-11-{day}T23:59:59Z"} for day in (29, 29, 30)]
+    assert "the same key" not in attempt(*at).stderr  # no days, no harm
+    daily = Try(stage.daemon(claims="daily", retention="3650d"), CONSUMER)
+    done = daily(*at, script("other") | {"event_time": "2026-11-28T00:00:00Z"}, rc=1)
+    assert done.stderr.count("the same key") == 1 and "line 3: its event is of 2026-11-30" in done.stderr
+    done = attempt(script("k") | {"event_time": "now"}, args=["--twice"], rc=1)
+    assert "line 1: the second time its event has another time" in done.stderr
+
+
 def test_what_applies_twice_is_told(attempt):
     done = attempt(script("k"), args=["--twice", "--ignore-claim"], rc=1)
     assert "applied twice is not applied once" in done.stderr

@@ -5,7 +5,8 @@
  *	"key"         names the effect; a text header `key` of any bytes outweighs it
  *	"key_verdict" what key() answers instead: ignore, retry, reject, broken
  *	"lock_order"  a whole number
- *	"event_time"  of the key, as JSON has times; "event_second" in seconds since 1970
+ *	"event_time"  of the key, as JSON has times, or "now", which no plugin may do; "event_second" in seconds since
+ *	              1970
  *	"do"          statements, in order: [["name", argument...], ...]; without it: [["effect"]]
  *	"verdict"     what apply() answers: ok, ignore, retry, reject, broken, and nonsense, which does not exist
  *	"say"         the sentence behind the verdict
@@ -155,6 +156,11 @@ static effectd_verdict scripted_key(struct effectd_call *call, const struct effe
 	if (effectd_json_int64(msg, "event_second", &second)) {
 		key->has_event_time = true;
 		key->event_time_us = second * 1000000;
+	} else if (effectd_json_text(msg, "event_time", &event_time) && effectd_str_equals(event_time, "now")) {
+		struct timespec now;
+		clock_gettime(CLOCK_REALTIME, &now);
+		key->has_event_time = true;
+		key->event_time_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 	} else if (effectd_json_text(msg, "event_time", &event_time)) {
 		key->has_event_time = effectd_json_time(msg, "event_time", &key->event_time_us);
 	}
