@@ -33,11 +33,15 @@ def deliveries(order_count):
 class Stage:
     """A context manager: the servers are gone at its end."""
 
+    def __init__(self, settings=None):
+        """settings are PostgreSQL's, more than SETTINGS."""
+        self._settings = {**SETTINGS, **(settings or {})}
+
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="effectd-bench-")
         os.chmod(self.folder, 0o755)
         self._numbers = itertools.count(1)
-        self.pg = Postgres(os.path.join(self.folder, "pg"), SETTINGS)
+        self.pg = Postgres(os.path.join(self.folder, "pg"), self._settings)
         self.rabbit = Rabbit(os.path.join(self.folder, "mq"))
         try:
             self.pg.create().start()

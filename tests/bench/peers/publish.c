@@ -6,6 +6,7 @@
 struct publisher {
 	amqp_connection_state_t conn;
 	const char *queue;
+	char completed_at[32]; /* of all orders, so that both copies of one agree */
 	uint64_t sent;
 };
 
@@ -20,9 +21,9 @@ static void publish(struct publisher *p, long order)
 	char body[256];
 	const int len = snprintf(body, sizeof(body),
 				 "{\"event\":\"OrderCompleted\",\"order_id\":%ld,\"customer_id\":%ld,"
-				 "\"total_cents\":%ld,\"currency\":\"EUR\",\"completed_at\":\"2026-11-30T12:00:00Z\","
+				 "\"total_cents\":%ld,\"currency\":\"EUR\",\"completed_at\":\"%s\","
 				 "\"items\":[{\"sku\":\"A-1\",\"qty\":2}]}",
-				 order, order * 7919 % 10000 + 1, 1000 + order % 5000);
+				 order, order * 7919 % 10000 + 1, 1000 + order % 5000, p->completed_at);
 	const int failed = amqp_basic_publish(p->conn, 1, amqp_empty_bytes, amqp_cstring_bytes(p->queue), 0, 0,
 					      &properties, (amqp_bytes_t){ (size_t)len, body });
 	require(!failed, "publish");
@@ -66,12 +67,16 @@ int main(int argc, char **argv)
 	FILE *times = argc > 5 ? fopen(argv[5], "w") : NULL;
 	require(argc <= 5 || times, "open the file of times");
 	struct publisher p = { .conn = broker_open(), .queue = argv[1] };
+	const time_t now = time(NULL);
+	struct tm utc;
+	require(gmtime_r(&now, &utc) && strftime(p.completed_at, sizeof(p.completed_at), "%Y-%m-%dT%H:%M:%SZ", &utc),
+		"write the time");
 	amqp_confirm_select(p.conn, 1);
 	require_reply(amqp_get_rpc_reply(p.conn), "switch confirms on");
 	const double start = seconds_now();
 	for (long order = 1; order <= orders; order++) {
-		const int64_t now = times ? unix_us() : 0;
-		require(!times || fwrite(&now, sizeof(now), 1, times) == 1, "write a time");
+		const int64_t published_us = times ? unix_us() : 0;
+		require(!times || fwrite(&published_us, sizeof(published_us), 1, times) == 1, "write a time");
 		publish(&p, order);
 		if (duplicate_every && order % duplicate_every == 0)
 			publish(&p, order);
