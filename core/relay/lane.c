@@ -13,7 +13,6 @@ enum {
 	STACK_BYTES = 16 << 20, /* rabbitmq-c decodes nested headers by recursion */
 	RECONNECT_MIN_MS = 100,
 	RECONNECT_MAX_MS = 3000,
-	TICK_MS = 5000,        /* a wakeup that costs nothing: whoever watches sees the loop turn */
 	AHEAD = 2,             /* rows leased for each call that may be under way: the next is here when one ends */
 	BYTES_MOST = 64 << 20, /* of rows in hand; one more may always come */
 	FAILURES = 5,          /* in a row: the target is down, not the rows */
@@ -208,7 +207,7 @@ static int lane_poll(struct lane *l, int fd, short events, int64_t deadline_ms, 
 		if (for_work && has_news(l))
 			return 0;
 		const int64_t now = clock_mono_ms();
-		int64_t until = earlier(earlier(deadline_ms, now + TICK_MS), calls_wake_ms(l, now));
+		int64_t until = earlier(earlier(deadline_ms, now + l->tick_ms), calls_wake_ms(l, now));
 		if (stopping(l))
 			until = earlier(until, atomic_load(&l->order->deadline_ms));
 		struct pollfd fds[] = {

@@ -57,7 +57,8 @@ struct lane {
 	struct relay_lane shown;
 	const struct relay_order *order;
 	struct pg_params database;
-	char name[160]; /* effectd/relay:RELAY/TARGET: what the servers show */
+	int64_t tick_ms; /* no wait is longer: whoever watches wants to see the loop turn */
+	char name[160];  /* effectd/relay:RELAY/TARGET: what the servers show */
 	pthread_t thread;
 	bool started, joined;
 	int wake_fd;

@@ -9,6 +9,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+enum { TICK_MS = 1000 /* a wakeup that costs nothing: whoever watches sees the loop turn */ };
+
 const char *const relay_result_names[RELAY_RESULT_COUNT] = {
 #define X(id, name) [RELAY_##id] = (name),
 	RELAY_RESULTS(X)
@@ -47,11 +49,12 @@ static const struct config_target *find_target(const struct config *config, cons
 }
 
 static enum status create_lane(struct relay *r, const struct config_target *target, const struct pg_params *database,
-			       struct error *err)
+			       int64_t watchdog_ms, struct error *err)
 {
 	struct lane *l = &r->lanes[r->lane_count++];
 	const size_t most = r->config->kinds.count;
 	l->config = r->config;
+	l->tick_ms = earlier(watchdog_ms / 4, TICK_MS);
 	l->order = &r->order;
 	l->wake_fd = -1;
 	l->shown.target = target;
@@ -84,7 +87,8 @@ static enum status create_lanes(struct relay *r, const struct config *config, co
 		const struct config_pair *pair = &r->config->kinds.list[i];
 		struct lane *l = lane_of(r, pair->value);
 		if (!l) {
-			const enum status st = create_lane(r, find_target(config, pair->value), database, err);
+			const enum status st = create_lane(r, find_target(config, pair->value), database,
+							   config->process.watchdog_ms, err);
 			if (st != ST_OK)
 				return st;
 			l = &r->lanes[r->lane_count - 1];
@@ -139,6 +143,17 @@ size_t relay_lane_count(const struct relay *r)
 const struct relay_lane *relay_lane(const struct relay *r, size_t index)
 {
 	return &r->lanes[index].shown;
+}
+
+void relay_watch(struct relay *r, int64_t passed_ms)
+{
+	for (size_t i = 0; i < r->lane_count; i++) {
+		struct relay_lane *lane = &r->lanes[i].shown;
+		const uint64_t ticks = atomic_load_explicit(&lane->ticks, memory_order_relaxed);
+		const bool silent = ticks == lane->watched_ticks && atomic_load(&lane->state) != RELAY_ENDED;
+		atomic_store(&lane->silent_ms, silent ? atomic_load(&lane->silent_ms) + passed_ms : 0);
+		lane->watched_ticks = ticks;
+	}
 }
 
 void relay_wake(struct relay *r)

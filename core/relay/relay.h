@@ -47,7 +47,9 @@ struct relay_lane {
 	size_t kind_count;
 	_Atomic int state; /* enum relay_lane_state */
 	_Atomic uint64_t under_way;
-	_Atomic uint64_t ticks; /* turns of its loop and of its waits */
+	_Atomic uint64_t ticks;    /* turns of its loop and of its waits */
+	_Atomic int64_t silent_ms; /* by relay_watch(): since ticks changed */
+	uint64_t watched_ticks;    /* relay_watch()'s own */
 };
 
 struct relay;
@@ -68,9 +70,19 @@ void relay_wake(struct relay *r); /* rows were committed */
  * earlier one: sooner. */
 void relay_stop(struct relay *r, int64_t deadline_ms);
 
+/* passed_ms went by since the last look: works out silent_ms of each lane. Always the same thread. */
+void relay_watch(struct relay *r, int64_t passed_ms);
+
 /* Waits for all threads until deadline_ms. */
 bool relay_join(struct relay *r, int64_t deadline_ms) MUST_USE;
 void relay_destroy(struct relay *r); /* after the join; NULL is fine */
+
+/* Connects to a target as a lane does, up to where a call would begin (TCP, TLS, login; an exchange or a queue is
+ * looked for), and sends nothing that has an effect. fact: what it found, in words. ST_UNAVAILABLE: not reachable;
+ * ST_REFUSED: it does not want us, or we do not trust it, code is its reply code; ST_INVALID: what the section says
+ * cannot be used.
+ */
+enum status relay_probe(const struct config_target *config, struct buffer *fact, struct error *err) MUST_USE;
 
 /* What wakes the relays of other processes: the channel of NOTIFY, in a transaction of its own. */
 #define RELAY_CHANNEL "effectd_outbox"

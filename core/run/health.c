@@ -24,6 +24,7 @@ bool health_is_live(const struct view *view, struct buffer *out)
 					      "the watchdog allows\n",
 					      c->config->name, number);
 	}
+	outbox_stuck(view, out);
 	return out->len == before;
 }
 

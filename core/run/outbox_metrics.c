@@ -1,4 +1,5 @@
 #include "run/outbox_metrics.h"
+#include "config/config.h"
 #include "run/relays.h"
 #include <inttypes.h>
 
@@ -103,11 +104,29 @@ static enum relay_lane_state state_of(const struct relay_lane *lane)
 	return (enum relay_lane_state)atomic_load((_Atomic int *)&lane->state);
 }
 
-void outbox_reasons(const struct view *view, struct buffer *out)
+static bool is_stuck(const struct view *view, const struct relay_lane *lane)
+{
+	return atomic_load((_Atomic int64_t *)&lane->silent_ms) > view->config->process.watchdog_ms;
+}
+
+void outbox_stuck(const struct view *view, struct buffer *out)
 {
 	EACH_LANE(view, each)
 	{
-		if (state_of(each.lane) == RELAY_NO_DATABASE)
+		if (is_stuck(view, each.lane))
+			buffer_printf(out,
+				      "stuck: relay %s, target %s: its loop did not turn for longer than the watchdog "
+				      "allows\n",
+				      relay_config(each.relay)->name, each.lane->target->name);
+	}
+}
+
+void outbox_reasons(const struct view *view, struct buffer *out)
+{
+	outbox_stuck(view, out);
+	EACH_LANE(view, each)
+	{
+		if (!is_stuck(view, each.lane) && state_of(each.lane) == RELAY_NO_DATABASE)
 			buffer_printf(out, "database: relay %s, target %s: no session with PostgreSQL\n",
 				      relay_config(each.relay)->name, each.lane->target->name);
 	}

@@ -12,6 +12,7 @@ void outbox_calls(struct exposition *e, const struct view *view, int unused);
 void outbox_seconds(struct exposition *e, const struct view *view, int unused);
 void outbox_under_way(struct exposition *e, const struct view *view, int unused);
 
+void outbox_stuck(const struct view *view, struct buffer *out);   /* lanes whose loop does not turn */
 void outbox_reasons(const struct view *view, struct buffer *out); /* why a relay does not do its work */
 void outbox_notes(const struct view *view, struct buffer *out);   /* what a person should look at */
 

@@ -216,6 +216,7 @@ static void diff_relay(struct planner *pl, const struct hosted_relay *old, const
 		if (!again)
 			diff_named(pl, out, "target", new->kinds.list[i].value);
 	}
+	config_diff(old->held, pl->plan->config, "effectd", change_of_watchdog, out);
 }
 
 static enum status plan_relays(struct planner *pl)

@@ -75,6 +75,12 @@ void relays_wake(struct relays *r, const char *database)
 	pthread_mutex_unlock(&r->lock);
 }
 
+void relays_watch(struct relays *r, int64_t passed_ms)
+{
+	for (size_t i = 0; i < r->count; i++)
+		relay_watch(r->list[i].relay, passed_ms);
+}
+
 void relays_stop(struct relays *r, int64_t deadline_ms)
 {
 	for (size_t i = 0; i < r->count; i++)

@@ -35,6 +35,7 @@ enum status relays_add(struct relays *r, const struct hosted_relay *h, struct er
 struct hosted_relay relays_remove(struct relays *r, size_t index);
 
 void relays_wake(struct relays *r, const char *database);
+void relays_watch(struct relays *r, int64_t passed_ms); /* as relay_watch(); main thread */
 void relays_stop(struct relays *r, int64_t deadline_ms);
 bool relays_join(struct relays *r, int64_t deadline_ms) MUST_USE;
 

@@ -67,7 +67,7 @@ struct view {
 	size_t keeper_count;
 	struct reloads reloads;
 	bool started; /* everything of the configuration it began with */
-	const struct relays *relays;
+	struct relays *relays;
 	const struct stop_order *stop;
 	_Atomic int64_t looked_ms; /* when the main thread's watch last looked, on clock_mono_ms() */
 };

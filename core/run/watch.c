@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "config/config.h"
 #include "plugin/instance.h"
+#include "run/relays.h"
 #include "run/worker.h"
 
 enum { LOOK_MS = 1000 };
@@ -79,6 +80,7 @@ bool watch_look(struct watch *w, struct hang *ret)
 			};
 		}
 	}
+	relays_watch(w->view->relays, passed_ms);
 	atomic_store(&w->view->looked_ms, now);
 	return hangs;
 }

@@ -1,4 +1,4 @@
-/* The watchdog: does every worker's loop turn, and is one inside plugin code for too long?
+/* The watchdog: does the loop of every worker and of every lane turn, and is a worker inside plugin code for too long?
  *
  * It looks at vitals from the main thread and counts time by its own looks: workers read no clock for it, and time in
  * which the whole process was stopped (SIGSTOP, a suspended machine) counts for nobody. */

@@ -9,6 +9,8 @@ import pytest
 
 from lib import build
 from lib.monitor import Monitor, ServiceManager
+from lib.outbox import Outbox
+from lib.provider import Provider
 from lib.wait import wait_until
 from stage import script
 
@@ -131,6 +133,23 @@ def test_a_loop_that_does_not_turn_gets_no_ping_and_is_not_live(stage, managed, 
         wait_until(monitor.live, 10, "the daemon to be live again")
         manager.wait("WATCHDOG=1", since=len(manager.listen()))
         stage.assert_once({"k"})
+
+
+def test_a_relay_s_lane_that_does_not_turn_gets_no_ping_and_is_not_live(db, daemon, runtime_dir, manager, monitor,
+                                                                        fault_points):
+    outbox = Outbox(db, daemon, runtime_dir)
+    outbox.add(1)
+    with Provider() as provider, \
+            outbox.http(provider, effectd={**SHORT, "http_listen": monitor.listen}, env=manager.env(1),
+                        fault="outbox_answered=delay:4000@1") as relay:
+        wait_until(lambda: monitor.reasons() == {"stuck"}, 15, "the lane to be stuck", explain=relay.log_tail)
+        assert monitor.get("/healthz").body.startswith("stuck: relay main, target there: ")
+        before = manager.count("WATCHDOG=1")
+        time.sleep(1.2)  # more than two pings would be due
+        assert manager.count("WATCHDOG=1") == before
+        wait_until(monitor.live, 10, "the daemon to be live again")
+        manager.wait("WATCHDOG=1", since=len(manager.listen()))
+        outbox.wait(sent=1)
 
 
 def test_a_plugin_that_hangs_ends_the_process(stage, managed):
