@@ -5,6 +5,7 @@
 #include "pg/sqlstate.h"
 #include "run/params.h"
 #include "run/rejects.h"
+#include "run/tell.h"
 #include "source/lines.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +30,7 @@ struct feeder {
 	struct lines_source *source;
 	struct exact *exact;
 	struct pg_session *pg;
+	struct tell tell; /* the relays */
 	struct backoff backoff, contention;
 	int64_t failing_since_ms; /* the database is away; 0: it is not */
 	int64_t window_ms;        /* -1: for good */
@@ -42,8 +44,9 @@ struct feed {
 	struct rejects *rejects;
 	struct feeder *feeders;
 	int started;
-	int stop_fd;          /* readable once it shall end */
-	_Atomic bool stopped; /* from outside */
+	int stop_fd;                 /* readable once it shall end */
+	_Atomic bool stopped;        /* from outside */
+	_Atomic int64_t notified_ms; /* when relays were last told of rows, on clock_mono_ms() */
 	_Atomic int running;
 
 	pthread_mutex_t lock; /* of what follows */
@@ -168,14 +171,32 @@ static int64_t oldest_event_ms(const struct feeder *w)
 /* False: nothing more comes and nothing is in hand. */
 static bool wait_for_more(struct feeder *w)
 {
-	const int64_t wake = exact_wake_ms(w->exact);
-	if (input_wait(w->feed->input, wake))
+	const int64_t notify = w->tell.notify_ms, wake = earlier(exact_wake_ms(w->exact), notify);
+	if (input_wait(w->feed->input, wake) || clock_mono_ms() >= notify)
 		return true;
 	if (exact_held(w->exact) == 0)
 		return false;
 	const int64_t rest = wake - clock_mono_ms();
 	(void)pause_ms(w->feed, rest > 0 ? rest : 0);
 	return true;
+}
+
+/* A feed hosts none itself. */
+static void tell_relays(struct feeder *w)
+{
+	(void)tell_look(&w->tell);
+	tell_notify(&w->tell, w->pg, w->exact);
+}
+
+/* Of the last rows: nobody comes back for them. A stop waits for that as well; it is a moment. */
+static void tell_the_rest(struct feeder *w)
+{
+	(void)tell_look(&w->tell);
+	while (w->tell.notify_ms != WAIT_FOREVER && !exact_session_lost(w->exact)) {
+		const int64_t rest_ms = w->tell.notify_ms - clock_mono_ms();
+		(void)poll(NULL, 0, rest_ms > 0 ? (int)rest_ms : 0);
+		tell_notify(&w->tell, w->pg, w->exact);
+	}
 }
 
 /* False: this worker is done. */
@@ -186,9 +207,11 @@ static bool turn(struct feeder *w)
 	switch (exact_turn(w->exact, &err)) {
 	case EXACT_IDLE:
 		worked(w);
+		tell_relays(w);
 		return wait_for_more(w);
 	case EXACT_WORKED:
 		worked(w);
+		tell_relays(w);
 		return true;
 	case EXACT_CONTENDED:
 		(void)pause_ms(w->feed, backoff_next_ms(&w->contention));
@@ -214,6 +237,7 @@ static void *feeder_main(void *arg)
 	while (pause_ms(f, 0) && (!have_database(w) || turn(w)))
 		;
 	exact_give_back(w->exact);
+	tell_the_rest(w);
 	pg_session_destroy(w->pg);
 	w->pg = NULL;
 	pthread_mutex_lock(&f->lock);
@@ -257,6 +281,7 @@ static enum status start_feeder(struct feed *f, struct feeder *w, struct error *
 		.counters = &consumer->counters,
 	};
 	w->feed = f;
+	tell_init(&w->tell, &consumer->counters, &f->notified_ms);
 	snprintf(w->name, sizeof(w->name), "effectd/%s/feed", config->name);
 	backoff_init(&w->backoff, RECONNECT_MIN_MS, RECONNECT_MAX_MS);
 	backoff_init(&w->contention, CONTENTION_MIN_MS, CONTENTION_MAX_MS);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/wait.h"
 #include "exact/trial.h"
+#include "run/tell.h"
 #include "run/worker.h"
 #include "source/parked.h"
 #include "source/queue.h"
@@ -56,10 +57,7 @@ struct worker {
 
 	struct backoff pg_backoff, amqp_backoff, contention;
 	struct relays *relays;
-	_Atomic int64_t *notified_ms; /* of its database, in relays */
-	uint64_t outbox_rows;         /* of the consumer, as they were when relays were told */
-	int64_t outbox_ms;            /* when that was */
-	int64_t notify_ms;            /* when to tell other processes; WAIT_FOREVER: they know */
+	struct tell tell; /* other processes */
 
 	int64_t held_since_ms; /* PostgreSQL is away while it consumes: what came is held since; 0: it is not */
 };
@@ -121,9 +119,6 @@ void worker_stall_begin(struct worker *w);            /* it consumes now */
 void worker_stall_fed(struct worker *w);              /* something was delivered */
 int64_t worker_stall_wake_ms(const struct worker *w); /* when to call worker_stall_look() */
 void worker_stall_look(struct worker *w);
-
-/* tell.c: after a turn; and until notify_ms, when that comes. */
-void worker_tell_relays(struct worker *w);
 
 /* show.c: what metrics, health and the watchdog see. */
 void worker_show(struct worker *w);

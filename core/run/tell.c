@@ -1,48 +1,50 @@
-/* Tells relays that rows for them were committed: those of this process at once, those of others by NOTIFY.
- *
- * NOTIFY is never part of an effect's transaction, where it would make commits wait for each other. It goes out in a
- * transaction of its own, at most once in 100 ms for each database of the process. One that is lost costs a relay its
- * slow poll. */
+#include "run/tell.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "run/loop.h"
-#include "run/relays.h"
+#include "base/wait.h"
+#include "relay/relay.h"
 
 enum { NOTIFY_INTERVAL_MS = 100 };
 
 static const char notify_sql[] = "NOTIFY " RELAY_CHANNEL;
 
-static void notify(struct worker *w, int64_t now)
+void tell_init(struct tell *t, const struct consumer_counters *counters, _Atomic int64_t *notified_ms)
 {
-	const int64_t last = atomic_load(w->notified_ms);
+	*t = (struct tell){ .counters = counters, .notified_ms = notified_ms, .notify_ms = WAIT_FOREVER };
+}
+
+bool tell_look(struct tell *t)
+{
+	const uint64_t rows = counter_get(&t->counters->outbox_rows);
+	if (rows == t->rows)
+		return false;
+	t->rows = rows;
+	t->rows_ms = clock_mono_ms();
+	if (t->notify_ms == WAIT_FOREVER)
+		t->notify_ms = t->rows_ms;
+	return true;
+}
+
+void tell_notify(struct tell *t, struct pg_session *s, struct exact *exact)
+{
+	const int64_t now = clock_mono_ms();
+	if (now < t->notify_ms)
+		return;
+	const int64_t last = atomic_load(t->notified_ms);
 	/* Has a sibling told it since our rows were committed? */
-	if (last <= w->outbox_ms && now < last + NOTIFY_INTERVAL_MS) {
-		w->notify_ms = last + NOTIFY_INTERVAL_MS;
+	if (last <= t->rows_ms && now < last + NOTIFY_INTERVAL_MS) {
+		t->notify_ms = last + NOTIFY_INTERVAL_MS;
 		return;
 	}
-	w->notify_ms = WAIT_FOREVER;
-	if (last > w->outbox_ms || exact_session_lost(w->exact))
+	t->notify_ms = WAIT_FOREVER;
+	if (last > t->rows_ms || exact_session_lost(exact))
 		return;
-	atomic_store(w->notified_ms, now);
+	atomic_store(t->notified_ms, now);
 	struct error err = { 0 };
-	const enum status st = pg_query(w->pg, notify_sql, NULL, 0, NULL, &err);
+	const enum status st = pg_query(s, notify_sql, NULL, 0, NULL, &err);
 	if (st == ST_OK)
 		return;
 	log_debug("notify_failed", LOG_ERR(&err));
 	if (st != ST_REFUSED)
-		exact_detach(w->exact);
-}
-
-void worker_tell_relays(struct worker *w)
-{
-	const uint64_t rows = counter_get(&w->consumer->counters.outbox_rows);
-	const int64_t now = clock_mono_ms();
-	if (rows != w->outbox_rows) {
-		w->outbox_rows = rows;
-		w->outbox_ms = now;
-		if (w->notify_ms == WAIT_FOREVER)
-			w->notify_ms = now;
-		relays_wake(w->relays, w->consumer->config->database->name);
-	}
-	if (now >= w->notify_ms)
-		notify(w, now);
+		exact_detach(exact);
 }

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "pg/sqlstate.h"
 #include "run/loop.h"
+#include "run/relays.h"
 #include <errno.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -48,7 +49,7 @@ static void wait_for_work(struct worker *w)
 	int64_t deadline = exact_wake_ms(w->exact);
 	if (w->parked)
 		deadline = earlier(deadline, clock_mono_ms() + RETRY_POLL_MS);
-	deadline = earlier(earlier(deadline, worker_quiet_ms(w)), earlier(worker_stall_wake_ms(w), w->notify_ms));
+	deadline = earlier(earlier(deadline, worker_quiet_ms(w)), earlier(worker_stall_wake_ms(w), w->tell.notify_ms));
 	const int ready = worker_poll(w, w->pg ? pg_session_fd(w->pg) : -1, POLLIN, deadline, true);
 	struct error err = { 0 };
 	if (w->pg && pg_session_check(w->pg, &err) != ST_OK) {
@@ -79,6 +80,14 @@ static bool take_turn(struct worker *w, enum exact_result *ret, struct error *er
 	return worker_take_turn(w, ret, err);
 }
 
+/* That rows for them were committed: those of this process at once. */
+static void tell_relays(struct worker *w)
+{
+	if (tell_look(&w->tell))
+		relays_wake(w->relays, w->consumer->config->database->name);
+	tell_notify(&w->tell, w->pg, w->exact);
+}
+
 /* One turn with the heart and what follows from it. */
 static void turn(struct worker *w)
 {
@@ -90,12 +99,12 @@ static void turn(struct worker *w)
 	switch (result) {
 	case EXACT_IDLE:
 		backoff_reset(&w->pg_backoff);
-		worker_tell_relays(w);
+		tell_relays(w);
 		wait_for_work(w);
 		return;
 	case EXACT_WORKED:
 		worker_stall_fed(w);
-		worker_tell_relays(w);
+		tell_relays(w);
 		w->held_since_ms = 0;
 		backoff_reset(&w->pg_backoff);
 		backoff_reset(&w->contention);
@@ -246,8 +255,7 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 	w->stop = &consumer->stop;
 	w->probation = &context->probation;
 	w->relays = &context->relays;
-	w->notified_ms = relays_notified_ms(&context->relays, config->database->name);
-	w->notify_ms = WAIT_FOREVER;
+	tell_init(&w->tell, &consumer->counters, relays_notified_ms(&context->relays, config->database->name));
 	w->heard_ms = clock_mono_ms();
 	w->number = number;
 	w->tick_ms = earlier(w->process->watchdog_ms / 4, TICK_MS);
@@ -257,7 +265,7 @@ enum status worker_start(struct worker **ret, struct consumer *consumer, int num
 	backoff_init(&w->contention, CONTENTION_MIN_MS, CONTENTION_MAX_MS);
 	w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	enum status st = w->wake_fd < 0 ? error_errno(err, ST_INTERNAL, errno, "eventfd") : ST_OK;
-	if (st == ST_OK && !w->notified_ms)
+	if (st == ST_OK && !w->tell.notified_ms)
 		st = error_oom(err);
 	const struct exact_params params = {
 		.consumer = config->name,

@@ -5,10 +5,13 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
 from lib import build, config, orders
+from lib.outbox import Outbox
+from lib.provider import Provider
 from lib.wait import wait_until
 from stage import CONSUMER, run, script
 
@@ -222,6 +225,32 @@ def test_lines_are_applied_as_they_come(loyalty, db):
     finally:
         process.kill()
     assert process.returncode == 0 and "2 applied" in out
+
+
+def test_relays_are_told_of_the_rows_that_it_commits(db, vhost, daemon, runtime_dir, tmp_path):
+    """At once, and at most every 100 ms: the relay itself would not look for an hour."""
+    receipts = Feed(daemon({**config.base(db, vhost, runtime_dir), "consumer:receipts":
+                            config.consumer("receipts", "receipts", workers=2)}), tmp_path, "receipts")
+    outbox = Outbox(db, daemon, runtime_dir)
+    outbox.add(1, kind="send_receipt")
+    with Provider() as provider, outbox.http(provider, kinds=("send_receipt",), relay={"poll_interval": "1h"}), \
+            outbox.notices() as heard:
+        outbox.wait(sent=1)
+        process = receipts.start("-")
+        try:
+            begun = time.monotonic()
+            for number in range(1, 31):
+                process.stdin.write(text([order(number)]))
+                process.stdin.flush()
+                wait_until(lambda: outbox.counts().total() > number, 15, "the line to be applied", interval=0.01)
+            outbox.wait(sent=31)  # while it waits for more
+            process.stdin.write(text([order(31)]))
+            process.communicate(timeout=30)
+        finally:
+            process.kill()
+        outbox.wait(sent=32)
+        took = time.monotonic() - begun
+    assert 2 <= len(heard) <= took / 0.1 + 1
 
 
 @pytest.mark.slow

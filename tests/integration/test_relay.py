@@ -12,6 +12,7 @@ from lib.monitor import Monitor
 from lib.outbox import Outbox
 from lib.provider import OK, Answer, Provider
 from lib.wait import wait_until
+from stage import script
 
 SHORT = {"target": {"timeout": "400ms"}, "relay": {"lease": "1s"}}  # a lost lease costs a second
 
@@ -254,6 +255,35 @@ def test_an_idle_relay_asks_nothing_and_a_notification_wakes_it(outbox):
         assert outbox.counts()["pending"] == 1  # nobody told it
         outbox.db.execute("NOTIFY effectd_outbox")
         outbox.wait(sent=2)
+
+
+def test_other_processes_are_told_at_most_every_100_ms_and_not_by_the_effect_s_transaction(stage, pg, daemon,
+                                                                                            runtime_dir):
+    outbox = Outbox(stage.db, daemon, runtime_dir)
+    stage.declare()
+    before = os.path.getsize(pg.log)
+    conninfo = f"{stage.db.conninfo} options='-c log_statement=all'"
+    with Provider() as provider, outbox.http(provider, kinds=("test",), relay={"poll_interval": "1h"}), \
+            outbox.notices() as heard, stage.daemon(database={"conninfo": conninfo}) as host:
+        stage.ready(host)
+        begun = time.monotonic()
+        for number in range(1, 41):
+            stage.send(script(f"k{number}", ["outbox"]))
+            wait_until(lambda: outbox.counts().total() == number, 15, "its row", interval=0.01)
+        outbox.wait(sent=40)
+        took = time.monotonic() - begun
+    assert 2 <= len(heard) <= took / 0.1 + 1
+    with open(pg.log, encoding="utf-8", errors="replace") as log:
+        log.seek(before)
+        lines = re.findall(rf"\[(\d+)\] effectd/work/\d/{stage.db.name} LOG:  (?:statement|execute [^:]*): (\w+)",
+                           log.read())
+    said = defaultdict(list)
+    for pid, word in lines:
+        said[pid].append(word)
+    notices = [(words, i) for words in said.values() for i, word in enumerate(words) if word == "NOTIFY"]
+    assert len(notices) == len(heard)
+    for words, i in notices:
+        assert words[:i].count("BEGIN") == sum(words[:i].count(end) for end in ("COMMIT", "ROLLBACK")), words[:i]
 
 
 def test_a_lost_session_costs_a_moment(outbox):

@@ -35,10 +35,17 @@ class Outbox:
             **more,
         }
 
-    def relay(self, target, name="relay", fault=None, **settings):
+    def relay(self, target, name="relay", fault=None, env=None, **settings):
         """An effectd with nothing but the relay, not started yet; fault is EFFECTD_FAULT."""
         return self._daemon(self.sections(target, **settings), "--relay", "main", name=name,
-                            env={"EFFECTD_FAULT": fault} if fault else None)
+                            env={**(env or {}), **({"EFFECTD_FAULT": fault} if fault else {})})
+
+    def relay_of(self, targets, **settings):
+        """The same with a target for each kind: the kind N goes to the target N."""
+        (first, target), *others = targets.items()
+        relay = {f"kind.{name}": name for name, _ in others} | settings.pop("relay", {})
+        return self.relay(target, kinds=(first,), relay=relay, **settings,
+                          **{f"target:{name}": section for name, section in others})
 
     def http(self, provider, target=None, **settings):
         return self.relay({"type": "http", "url": provider.url, **(target or {})}, **settings)
@@ -52,6 +59,18 @@ class Outbox:
                    explain=lambda: f"they are {dict(self.counts())}: " + str(self.db.rows(
                        "SELECT id, status, attempts, next_attempt_at - now(), leased_until - now(), last_error "
                        "FROM effectd.outbox WHERE status <> 'sent' ORDER BY id LIMIT 5")))
+
+    @contextlib.contextmanager
+    def notices(self):
+        """Yields how relays are told of rows: a list with an entry for each NOTIFY, complete when all is over."""
+        heard = []
+        with self.db.connect() as connection:
+            connection.autocommit = True
+            connection.add_notify_handler(heard.append)
+            connection.execute("LISTEN effectd_outbox")
+            yield heard
+            for _ in range(2):
+                connection.execute("SELECT 1")
 
     def row(self, row_id):
         """status, attempts and last_error of one row."""
