@@ -1,6 +1,7 @@
 """Fixtures: the private servers live for the whole run, each test gets a database and a virtual host of its own."""
 import itertools
 import os
+import pathlib
 import shutil
 import signal
 import tempfile
@@ -8,6 +9,7 @@ import tempfile
 import pytest
 
 from lib import build, orders, shell
+from lib.certificates import make as make_certificates
 from lib.daemon import Effectd, effectd
 from lib.installed import Installed
 from lib.postgres import Postgres
@@ -37,6 +39,14 @@ def servers_folder():
 def installed(servers_folder):
     """effectd as `meson install` leaves it, in a folder of its own."""
     return Installed(os.path.join(servers_folder, "installed"))
+
+
+@pytest.fixture(scope="session")
+def certificates(servers_folder):
+    """A folder of them; lib/certificates.py says which."""
+    folder = pathlib.Path(servers_folder, "tls")
+    folder.mkdir()
+    return make_certificates(folder)
 
 
 @pytest.fixture(scope="session")

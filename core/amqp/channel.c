@@ -147,15 +147,31 @@ enum status amqp_session_ack(struct amqp_session *s, uint32_t epoch, uint64_t ta
 	return link_send(s, AMQP_CHANNEL, AMQP_BASIC_ACK_METHOD, &m, err);
 }
 
+/* ---- questions, on a channel of their own ---- */
+
+static enum status probe_begin(struct amqp_session *s, struct error *err)
+{
+	if (s->dead.status != ST_OK)
+		return dead(s, err);
+	amqp_channel_open(s->conn, AMQP_PROBE_CHANNEL);
+	return link_check_reply(s, AMQP_PROBE_CHANNEL, amqp_get_rpc_reply(s->conn), "channel.open", err);
+}
+
+static enum status probe_end(struct amqp_session *s, struct error *err)
+{
+	const amqp_rpc_reply_t reply = amqp_channel_close(s->conn, AMQP_PROBE_CHANNEL, AMQP_REPLY_SUCCESS);
+	const enum status st = link_check_reply(s, AMQP_PROBE_CHANNEL, reply, "channel.close", err);
+	if (st == ST_OK)
+		amqp_maybe_release_buffers(s->conn);
+	return st;
+}
+
 enum status amqp_session_ready(struct amqp_session *s, const char *queue, uint32_t *ret_ready, struct error *err)
 {
 	struct error unheard;
 	if (!err)
 		err = &unheard;
-	if (s->dead.status != ST_OK)
-		return dead(s, err);
-	amqp_channel_open(s->conn, AMQP_PROBE_CHANNEL);
-	enum status st = link_check_reply(s, AMQP_PROBE_CHANNEL, amqp_get_rpc_reply(s->conn), "channel.open", err);
+	enum status st = probe_begin(s, err);
 	if (st != ST_OK)
 		return st;
 	const amqp_queue_declare_ok_t *ok = amqp_queue_declare(s->conn, AMQP_PROBE_CHANNEL, amqp_cstring_bytes(queue),
@@ -164,11 +180,25 @@ enum status amqp_session_ready(struct amqp_session *s, const char *queue, uint32
 	if (st != ST_OK)
 		return error_wrap(err, "queue %s", queue);
 	const uint32_t ready = ok->message_count;
-	amqp_rpc_reply_t reply = amqp_channel_close(s->conn, AMQP_PROBE_CHANNEL, AMQP_REPLY_SUCCESS);
-	st = link_check_reply(s, AMQP_PROBE_CHANNEL, reply, "channel.close", err);
+	st = probe_end(s, err);
+	if (st == ST_OK)
+		*ret_ready = ready;
+	return st;
+}
+
+enum status amqp_session_find_exchange(struct amqp_session *s, const char *exchange, struct error *err)
+{
+	struct error unheard;
+	if (!err)
+		err = &unheard;
+	if (!*exchange)
+		return ST_OK; /* the broker refuses to be asked for it */
+	enum status st = probe_begin(s, err);
 	if (st != ST_OK)
 		return st;
-	amqp_maybe_release_buffers(s->conn);
-	*ret_ready = ready;
-	return ST_OK;
+	/* Passive: of what is said here only the name counts. */
+	amqp_exchange_declare(s->conn, AMQP_PROBE_CHANNEL, amqp_cstring_bytes(exchange), amqp_cstring_bytes("direct"),
+			      true, true, false, false, amqp_empty_table);
+	st = link_check_reply(s, AMQP_PROBE_CHANNEL, amqp_get_rpc_reply(s->conn), "exchange.declare", err);
+	return st == ST_OK ? probe_end(s, err) : error_wrap(err, "exchange %s", exchange);
 }

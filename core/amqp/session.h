@@ -108,6 +108,9 @@ enum status amqp_session_ack(struct amqp_session *s, uint32_t epoch, uint64_t ta
 enum status amqp_session_ready(struct amqp_session *s, const char *queue, uint32_t *ret_ready,
 			       struct error *err) MUST_USE;
 
+/* Is there an exchange of this name ("": always)? As amqp_session_ready(); ST_REFUSED, code 404: there is none. */
+enum status amqp_session_find_exchange(struct amqp_session *s, const char *exchange, struct error *err) MUST_USE;
+
 /* ---- publishing: a session does this or consumes, not both ---- */
 
 /* Opens the channel in confirm mode. ST_REFUSED and ST_UNAVAILABLE as amqp_session_consume(). */

@@ -22,50 +22,43 @@ static const char connections_sql[] =
 /* RabbitMQ's default: a delivery that is not settled by then closes the channel. */
 enum { CONSUMER_TIMEOUT_S = 30 * 60, RETENTION_SESSIONS = 2 };
 
-/* What the app role must be allowed to, as a worker uses it. */
-static const char privileges_sql[] = "SELECT t.name || ' ' || p.privilege"
-				     "  FROM (VALUES ('effectd.processed_messages', '{SELECT,INSERT,DELETE}'::text[]),"
-				     "               ('effectd.processed_messages_daily', '{SELECT,INSERT,DELETE}'),"
-				     "               ('effectd.consumers', '{SELECT,INSERT,UPDATE}'),"
-				     "               ('effectd.claim_days', '{SELECT}'),"
-				     "               ('effectd.parked_messages', '{SELECT,INSERT,UPDATE,DELETE}'),"
-				     "               ('effectd.outbox', '{SELECT,INSERT}')) AS t (name, privileges),"
-				     "       unnest(t.privileges) AS p (privilege)"
-				     " WHERE NOT has_table_privilege(t.name, p.privilege)"
-				     " ORDER BY 1";
-
-struct subject {
-	char section[80]; /* consumer:loyalty */
-	char title[80];   /* consumer loyalty, for facts */
-	struct config_place place;
-};
-
-static struct subject subject_of(const char *kind, const char *name, struct config_place place)
-{
-	struct subject s = { .place = place };
-	snprintf(s.section, sizeof(s.section), "%s:%s", kind, name);
-	snprintf(s.title, sizeof(s.title), "%s %s", kind, name);
-	return s;
-}
-
-/* key NULL: of the section. */
-static void report_error(struct check *c, const struct subject *s, struct config_place place, const char *key,
-			 const struct error *err)
-{
-	if (err->sqlstate[0])
-		check_problem(c, cli_exit_code(err), place, s->section, key, "%s (SQLSTATE %s)", err->text,
-			      err->sqlstate);
-	else
-		check_problem(c, cli_exit_code(err), place, s->section, key, "%s", err->text);
-}
+/* What the role must be allowed to; $1: whether there is a consumer, $2: whether there is a relay. */
+static const char privileges_sql[] =
+	"SELECT DISTINCT t.name || ' ' || p.privilege"
+	"  FROM (VALUES ($1::bool, 'effectd.processed_messages', '{SELECT,INSERT,DELETE}'::text[]),"
+	"               ($1, 'effectd.processed_messages_daily', '{SELECT,INSERT,DELETE}'),"
+	"               ($1, 'effectd.consumers', '{SELECT,INSERT,UPDATE}'),"
+	"               ($1, 'effectd.claim_days', '{SELECT}'),"
+	"               ($1, 'effectd.parked_messages', '{SELECT,INSERT,UPDATE,DELETE}'),"
+	"               ($1, 'effectd.outbox', '{SELECT,INSERT}'),"
+	"               ($2::bool, 'effectd.outbox', '{SELECT,UPDATE,DELETE}')) AS t (wanted, name, privileges),"
+	"       unnest(t.privileges) AS p (privilege)"
+	" WHERE t.wanted AND NOT has_table_privilege(t.name, p.privilege)"
+	" ORDER BY 1";
 
 /* --- databases --- */
 
-static enum status check_privileges(struct check *c, const struct subject *s, struct pg_session *session,
-				    struct error *err)
+/* Who uses a database. */
+struct users {
+	bool consumer, relay;
+};
+
+static struct users users_of(const struct config *config, const struct config_database *database)
+{
+	struct users u = { false, false };
+	for (size_t i = 0; i < config->consumer_count; i++)
+		u.consumer = u.consumer || config->consumers[i].database == database;
+	for (size_t i = 0; i < config->relay_count; i++)
+		u.relay = u.relay || config->relays[i].database == database;
+	return u;
+}
+
+static enum status check_privileges(struct check *c, const struct check_subject *s, const struct users *users,
+				    struct pg_session *session, struct error *err)
 {
 	struct pg_result result;
-	enum status st = pg_query(session, privileges_sql, NULL, 0, &result, err);
+	const char *const params[] = { users->consumer ? "t" : "f", users->relay ? "t" : "f" };
+	enum status st = pg_query(session, privileges_sql, params, ARRAY_LEN(params), &result, err);
 	for (int row = 0; st == ST_OK && row < result.rows; row++) {
 		int len = 0;
 		const char *what = pg_value(&result, row, 0, &len);
@@ -76,7 +69,7 @@ static enum status check_privileges(struct check *c, const struct subject *s, st
 	return st;
 }
 
-static enum status tell_server(struct check *c, const struct subject *s, const struct config_database *config,
+static enum status tell_server(struct check *c, const struct check_subject *s, const struct config_database *config,
 			       struct pg_session *session, struct error *err)
 {
 	struct pg_result result;
@@ -131,8 +124,9 @@ static size_t sessions_needed(const struct config *config, const struct config_d
 	return n;
 }
 
-static enum status check_connections(struct check *c, const struct subject *s, const struct config_database *config,
-				     struct pg_session *session, struct error *err)
+static enum status check_connections(struct check *c, const struct check_subject *s,
+				     const struct config_database *config, struct pg_session *session,
+				     struct error *err)
 {
 	struct pg_result result;
 	const enum status st = pg_query(session, connections_sql, NULL, 0, &result, err);
@@ -151,23 +145,25 @@ static enum status check_connections(struct check *c, const struct subject *s, c
 	return ST_OK;
 }
 
-/* What is the same for all its consumers; false: reported. */
-static bool check_server(struct check *c, const struct config_database *config)
+/* What is the same for all who use it; false: reported. */
+static bool check_server(struct check *c, const struct config_database *config, const struct users *users)
 {
-	const struct subject s = subject_of("database", config->name, config->place);
+	const struct check_subject s = check_subject_of("database", config->name, config->place);
 	struct error err = { 0 };
 	CLEANUP(destroy_session) struct pg_session *session = NULL;
 	enum status st = open_session(c, config, &session, &err);
 	if (st == ST_OK)
 		st = migrate_require(session, &err);
 	if (st == ST_OK)
-		st = check_privileges(c, &s, session, &err);
+		st = check_privileges(c, &s, users, session, &err);
 	if (st == ST_OK)
 		st = tell_server(c, &s, config, session, &err);
 	if (st == ST_OK)
 		st = check_connections(c, &s, config, session, &err);
+	if (st == ST_OK)
+		st = check_outbox(c, config, session, &err);
 	if (st != ST_OK)
-		report_error(c, &s, s.place, NULL, &err);
+		check_error(c, &s, s.place, NULL, cli_exit_code(&err), &err);
 	return st == ST_OK;
 }
 
@@ -178,7 +174,7 @@ static void destroy_instance(struct plugin_instance **p)
 	plugin_instance_destroy(*p);
 }
 
-static void tell_guarantee(struct check *c, const struct subject *s, const struct config_consumer *config,
+static void tell_guarantee(struct check *c, const struct check_subject *s, const struct config_consumer *config,
 			   const struct plugin_instance *instance)
 {
 	if (config->database->allow_unsafe_durability)
@@ -194,7 +190,7 @@ static void tell_guarantee(struct check *c, const struct subject *s, const struc
 }
 
 /* What a start would do to the consumer's row, before it does it. */
-static void check_registry(struct check *c, const struct subject *s, const struct config_consumer *config,
+static void check_registry(struct check *c, const struct check_subject *s, const struct config_consumer *config,
 			   struct pg_session *session)
 {
 	const struct registration registration = { .consumer = config->name,
@@ -207,7 +203,7 @@ static void check_registry(struct check *c, const struct subject *s, const struc
 	if (st == ST_OK && !before.known)
 		st = registry_idle(session, config->name, &idle, &err);
 	if (st != ST_OK)
-		report_error(c, s, s->place, st == ST_INVALID ? "claims" : NULL, &err);
+		check_error(c, s, s->place, st == ST_INVALID ? "claims" : NULL, cli_exit_code(&err), &err);
 	if (st == ST_OK && idle.len > 0)
 		check_warning(c, s->place, s->section, NULL,
 			      "it never ran on this database, and nobody hosts %s: if it is one of these under a new "
@@ -222,7 +218,7 @@ static void check_registry(struct check *c, const struct subject *s, const struc
 static void check_statements(struct check *c, const struct consumer *consumer)
 {
 	const struct config_consumer *config = consumer->config;
-	const struct subject s = subject_of("consumer", config->name, config->place);
+	const struct check_subject s = check_subject_of("consumer", config->name, config->place);
 	struct error err = { 0 };
 	CLEANUP(destroy_session) struct pg_session *session = NULL;
 	CLEANUP(destroy_instance) struct plugin_instance *instance = NULL;
@@ -237,7 +233,7 @@ static void check_statements(struct check *c, const struct consumer *consumer)
 		st = plugin_instance_check_statements(instance, session, consumer_report_setting, &reporter, &problems,
 						      &err);
 	if (st != ST_OK)
-		report_error(c, &s, config->plugin_place, "plugin", &err);
+		check_error(c, &s, config->plugin_place, "plugin", cli_exit_code(&err), &err);
 	if (st != ST_OK || problems > 0)
 		return;
 	check_fact(c, s.title, "plugin %s %s, %zu statements prepared and described", config->plugin,
@@ -249,31 +245,18 @@ static void check_statements(struct check *c, const struct consumer *consumer)
 
 static void check_database(struct check *c, const struct config_database *config)
 {
-	bool asked = false;
-	for (size_t i = 0; i < c->config->consumer_count; i++) {
-		const struct consumer *consumer = &c->consumers[i];
-		if (consumer->config->database != config)
-			continue;
-		if (!asked && !check_server(c, config))
-			return;
-		asked = true;
-		if (consumer->plugin)
-			check_statements(c, consumer);
-	}
+	const struct users users = users_of(c->config, config);
+	if ((!users.consumer && !users.relay) || !check_server(c, config, &users))
+		return;
+	for (size_t i = 0; i < c->config->consumer_count; i++)
+		if (c->consumers[i].config->database == config && c->consumers[i].plugin)
+			check_statements(c, &c->consumers[i]);
 }
 
 /* --- brokers --- */
 
-/* 403: user, password or permission; 530: virtual host; else what was refused does not fit what is there. */
-static int amqp_exit_code(const struct error *err)
-{
-	if (err->status != ST_REFUSED)
-		return cli_exit_code(err);
-	return err->code == 403 || err->code == 530 ? EXIT_PERMISSION : EXIT_CONFIGURATION;
-}
-
 /* What was sent ahead waits for what is before it. */
-static void tell_prefetch(struct check *c, const struct subject *s, const struct config_consumer *config)
+static void tell_prefetch(struct check *c, const struct check_subject *s, const struct config_consumer *config)
 {
 	check_fact(c, s->title,
 		   "prefetch %" PRId64 ": a message may take %.3g s on average, else the last of them passes the "
@@ -283,7 +266,7 @@ static void tell_prefetch(struct check *c, const struct subject *s, const struct
 
 static void check_queue(struct check *c, const struct config_consumer *config, struct amqp_session *session)
 {
-	const struct subject s = subject_of("consumer", config->name, config->place);
+	const struct check_subject s = check_subject_of("consumer", config->name, config->place);
 	struct error err = { 0 };
 	uint32_t ready = 0;
 	enum status st = amqp_session_ready(session, config->queue, &ready, &err);
@@ -294,12 +277,12 @@ static void check_queue(struct check *c, const struct config_consumer *config, s
 	} else if (st == ST_REFUSED && err.code == 404 && config->declare == DECLARE_YES)
 		check_fact(c, s.title, "queue %s does not exist yet: it will be made (declare = yes)", config->queue);
 	else
-		check_problem(c, amqp_exit_code(&err), config->queue_place, s.section, "queue", "%s", err.text);
+		check_error(c, &s, config->queue_place, "queue", check_peer_exit_code(&err), &err);
 }
 
 static void check_broker(struct check *c, const struct config_broker *config)
 {
-	const struct subject s = subject_of("broker", config->name, config->place);
+	const struct check_subject s = check_subject_of("broker", config->name, config->place);
 	struct error err = { 0 };
 	struct amqp_session *session = NULL;
 	struct amqp_params params;
@@ -309,7 +292,7 @@ static void check_broker(struct check *c, const struct config_broker *config)
 			continue;
 		params_of_broker(config, "effectd/check", &params);
 		if (!session && amqp_session_open(&session, &params, &wait_alone, &err) != ST_OK) {
-			check_problem(c, amqp_exit_code(&err), s.place, s.section, NULL, "%s", err.text);
+			check_error(c, &s, s.place, NULL, check_peer_exit_code(&err), &err);
 			return;
 		}
 		check_queue(c, consumer, session);
@@ -325,4 +308,5 @@ void check_live(struct check *c)
 		check_database(c, &c->config->databases[i]);
 	for (size_t i = 0; i < c->config->broker_count; i++)
 		check_broker(c, &c->config->brokers[i]);
+	check_live_targets(c);
 }

@@ -74,6 +74,32 @@ void check_fact(struct check *c, const char *subject, const char *fmt, ...)
 		printf("%s: %s\n", subject, text);
 }
 
+struct check_subject check_subject_of(const char *kind, const char *name, struct config_place place)
+{
+	struct check_subject s = { .place = place };
+	snprintf(s.section, sizeof(s.section), "%s:%s", kind, name);
+	snprintf(s.title, sizeof(s.title), "%s %s", kind, name);
+	return s;
+}
+
+void check_error(struct check *c, const struct check_subject *s, struct config_place place, const char *key,
+		 int exit_code, const struct error *err)
+{
+	if (err->sqlstate[0])
+		check_problem(c, exit_code, place, s->section, key, "%s (SQLSTATE %s)", err->text, err->sqlstate);
+	else
+		check_problem(c, exit_code, place, s->section, key, "%s", err->text);
+}
+
+/* 403: user, password or permission; 530: virtual host, or a login is wanted; 535: SMTP's word for a wrong password.
+ * Else what was refused does not fit what is there. */
+int check_peer_exit_code(const struct error *err)
+{
+	if (err->status != ST_REFUSED)
+		return cli_exit_code(err);
+	return err->code == 403 || err->code == 530 || err->code == 535 ? EXIT_PERMISSION : EXIT_CONFIGURATION;
+}
+
 /* --- plugins --- */
 
 static void check_plugins(struct check *c)
@@ -146,12 +172,15 @@ static int conclude(const struct check *c, bool live)
 	size_t workers = 0;
 	for (size_t i = 0; i < config->consumer_count; i++)
 		workers += (size_t)config->consumers[i].workers;
-	buffer_printf(&out, "%s fine: %zu %s, %zu %s, %zu %s, %zu %s\n",
+	buffer_printf(&out, "%s fine: %zu %s, %zu %s, %zu %s, %zu %s",
 		      live ? "configuration and servers are" : "configuration is", config->consumer_count,
 		      config->consumer_count == 1 ? "consumer" : "consumers", workers,
 		      workers == 1 ? "worker" : "workers", config->broker_count,
 		      config->broker_count == 1 ? "broker" : "brokers", config->database_count,
 		      config->database_count == 1 ? "database" : "databases");
+	if (config->relay_count > 0)
+		buffer_printf(&out, ", %zu %s", config->relay_count, config->relay_count == 1 ? "relay" : "relays");
+	buffer_puts(&out, "\n");
 	return cli_print(c->cli, &out);
 }
 
@@ -170,6 +199,7 @@ static int check(struct check *c, bool live)
 	if (consumers) {
 		check_plugins(c);
 		check_windows(c);
+		check_targets(c);
 		if (live)
 			check_live(c);
 		rc = conclude(c, live);

@@ -255,7 +255,8 @@ const struct verb verbs[] = {
 			"  effectd check --live                    before the first start, and after a change of SQL\n"
 			"  effectd check --json | jq -r '.problems[].text'\n"
 			"\n"
-			"Problems go to stderr as file:line: [section] key: text. Nothing is changed anywhere.\n",
+			"Problems go to stderr as file:line: [section] key: text. Nothing is changed anywhere;\n"
+			"the targets of relays are connected to, and not called.\n",
 		.options = check_options,
 		.run = cmd_check,
 	},

@@ -60,11 +60,10 @@ void call_keep_answer(struct call *c, const char *data, size_t len)
 	c->answer_len += kept;
 }
 
-static bool call_create(struct call *c, struct calls *cs)
+bool call_create(struct call *c, const struct target *t, const struct protocol *protocol)
 {
-	const struct target *t = &cs->base.lane->target;
 	const struct config_target *config = t->config;
-	*c = (struct call){ .calls = cs, .easy = curl_easy_init() };
+	*c = (struct call){ .easy = curl_easy_init() };
 	if (!c->easy)
 		return false;
 	bool good = true;
@@ -72,6 +71,8 @@ static bool call_create(struct call *c, struct calls *cs)
 	SET(CURLOPT_PRIVATE, c);
 	SET(CURLOPT_ERRORBUFFER, c->error);
 	SET(CURLOPT_NOSIGNAL, 1L);
+	/* A name server that does not answer: a call that is over does not wait for the thread that asks it. */
+	SET(CURLOPT_QUICK_EXIT, 1L);
 	SET(CURLOPT_URL, t->url);
 	SET(CURLOPT_FOLLOWLOCATION, 0L);
 	SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
@@ -80,8 +81,10 @@ static bool call_create(struct call *c, struct calls *cs)
 	SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	SET(CURLOPT_SSL_VERIFYPEER, config->tls_verify ? 1L : 0L);
 	SET(CURLOPT_SSL_VERIFYHOST, config->tls_verify ? 2L : 0L);
-	if (config->tls_ca_file)
+	if (config->tls_ca_file) {
 		SET(CURLOPT_CAINFO, config->tls_ca_file);
+		SET(CURLOPT_CAPATH, (char *)NULL); /* or the system's authorities would do as well */
+	}
 	if (config->tls_cert_file) {
 		SET(CURLOPT_SSLCERT, config->tls_cert_file);
 		SET(CURLOPT_SSLKEY, config->tls_key_file);
@@ -91,7 +94,7 @@ static bool call_create(struct call *c, struct calls *cs)
 	if (t->password)
 		SET(CURLOPT_PASSWORD, t->password);
 #undef SET
-	return good && cs->protocol->set_up(c, t);
+	return good && protocol->set_up(c, t);
 }
 
 static void call_clear(struct call *c)
@@ -103,6 +106,13 @@ static void call_clear(struct call *c)
 	c->cut = false;
 	c->error[0] = '\0';
 	c->row = NULL;
+}
+
+void call_destroy(struct call *c)
+{
+	call_clear(c);
+	buffer_finish(&c->body);
+	curl_easy_cleanup(c->easy);
 }
 
 static void finish(struct call *c, const struct verdict *verdict)
@@ -144,7 +154,9 @@ enum status calls_create(struct driver **ret, struct lane *lane, const struct dr
 	curl_multi_setopt(cs->multi, CURLMOPT_MAXCONNECTS, (long)cs->count);
 	for (size_t i = cs->count; i > 0; i--) {
 		struct call *c = &cs->all[i - 1];
-		if (!call_create(c, cs))
+		const bool good = call_create(c, &lane->target, protocol);
+		c->calls = cs;
+		if (!good)
 			return error_set(err, ST_INTERNAL, "libcurl refuses an option: is it built without TLS?");
 		c->next = cs->free;
 		cs->free = c;
@@ -161,9 +173,7 @@ void calls_destroy(struct driver *d)
 			curl_multi_remove_handle(cs->multi, c->easy);
 			row_free(c->row);
 		}
-		call_clear(c);
-		buffer_finish(&c->body);
-		curl_easy_cleanup(c->easy);
+		call_destroy(c);
 	}
 	free(cs->all);
 	curl_multi_cleanup(cs->multi);

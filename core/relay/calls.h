@@ -32,6 +32,12 @@ struct protocol {
 	void (*judge)(const struct call *c, const struct target *t, CURLcode code, struct verdict *verdict);
 };
 
+extern const struct protocol http_protocol, smtp_protocol;
+
+/* A handle with all options that stay. False: libcurl refuses one; call_destroy() it all the same. */
+bool call_create(struct call *c, const struct target *t, const struct protocol *protocol) MUST_USE;
+void call_destroy(struct call *c); /* zeroes are fine */
+
 enum status calls_create(struct driver **ret, struct lane *lane, const struct driver_ops *ops,
 			 const struct protocol *protocol, struct error *err) MUST_USE;
 void calls_destroy(struct driver *d);

@@ -218,11 +218,11 @@ static void judge(const struct call *c, const struct target *t, CURLcode code, s
 		verdict->wait_ms = retry_after_ms(c);
 }
 
-static const struct protocol http = { set_up, prepare, judge };
+const struct protocol http_protocol = { set_up, prepare, judge };
 
 static enum status create(struct driver **ret, struct lane *lane, struct error *err)
 {
-	return calls_create(ret, lane, &http_driver, &http, err);
+	return calls_create(ret, lane, &http_driver, &http_protocol, err);
 }
 
 const struct driver_ops http_driver = CALLS_OPS(create);

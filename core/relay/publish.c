@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-	HEARTBEAT_S = 30,
 	RECONNECT_MIN_MS = 100,
 	RECONNECT_MAX_MS = 5000,
 	FULL_SOCKET_MS = 5,    /* the broker reads slowly: look again */
@@ -104,18 +103,9 @@ static void abandon(struct driver *d)
 static void connect_broker(struct publisher *p)
 {
 	struct lane *l = p->base.lane;
-	const struct config_target *config = l->target.config;
-	const struct amqp_params params = {
-		.url = l->target.url,
-		.password = config->password,
-		.heartbeat_s = HEARTBEAT_S,
-		.tls_ca_file = config->tls_ca_file,
-		.tls_cert_file = config->tls_cert_file,
-		.tls_key_file = config->tls_key_file,
-		.tls_verify = config->tls_verify,
-		.connection_name = l->name,
-	};
+	struct amqp_params params;
 	struct error err = { 0 };
+	target_amqp_params(&l->target, l->name, &params);
 	p->connecting = true;
 	enum status st = amqp_session_open(&p->session, &params, &l->waiter, &err);
 	if (st == ST_OK)

@@ -7,6 +7,7 @@
 #ifndef RELAY_RELAY_H
 #define RELAY_RELAY_H
 
+#include "base/buffer.h"
 #include "base/histogram.h"
 #include "config/config.h"
 #include "pg/session.h"

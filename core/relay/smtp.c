@@ -249,11 +249,11 @@ static void judge(const struct call *c, const struct target *t, CURLcode code, s
 		verdict_set(verdict, VERDICT_RETRY, "no answer: %s", c->error[0] ? c->error : curl_easy_strerror(code));
 }
 
-static const struct protocol smtp = { set_up, prepare, judge };
+const struct protocol smtp_protocol = { set_up, prepare, judge };
 
 static enum status create(struct driver **ret, struct lane *lane, struct error *err)
 {
-	return calls_create(ret, lane, &smtp_driver, &smtp, err);
+	return calls_create(ret, lane, &smtp_driver, &smtp_protocol, err);
 }
 
 const struct driver_ops smtp_driver = CALLS_OPS(create);

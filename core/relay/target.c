@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { HEARTBEAT_S = 30 };
+
 static char *url_part(CURLU *url, CURLUPart part)
 {
 	char *text = NULL, *copy = NULL;
@@ -72,6 +74,21 @@ enum status target_init(struct target *t, const struct config_target *config, st
 	if (st == ST_OK && !collect_secrets(t))
 		st = error_oom(err);
 	return st;
+}
+
+void target_amqp_params(const struct target *t, const char *name, struct amqp_params *ret)
+{
+	const struct config_target *config = t->config;
+	*ret = (struct amqp_params){
+		.url = t->url,
+		.password = config->password,
+		.heartbeat_s = HEARTBEAT_S,
+		.tls_ca_file = config->tls_ca_file,
+		.tls_cert_file = config->tls_cert_file,
+		.tls_key_file = config->tls_key_file,
+		.tls_verify = config->tls_verify,
+		.connection_name = name,
+	};
 }
 
 static void wipe(char *secret)

@@ -2,6 +2,7 @@
 #ifndef RELAY_TARGET_H
 #define RELAY_TARGET_H
 
+#include "amqp/session.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "config/config.h"
@@ -15,6 +16,9 @@ struct target {
 
 enum status target_init(struct target *t, const struct config_target *config, struct error *err) MUST_USE;
 void target_finish(struct target *t); /* zeroed before init: fine */
+
+/* Of a target with type = amqp; name: what the broker shows. The strings stay their owners'. */
+void target_amqp_params(const struct target *t, const char *name, struct amqp_params *ret);
 
 /* text, one line of printable characters, every secret of the target replaced; free() it. NULL: no memory. */
 char *target_mask(const struct target *t, const char *text) MUST_USE;

@@ -1,15 +1,16 @@
 """TLS to the broker: only the right certificate connects, nothing below TLS 1.2, verification on by default."""
 import contextlib
 import os
-import pathlib
 import socket
 import ssl
-import subprocess
 import threading
 
 import pytest
 
 from integration.test_amqp_session import Driver, ok
+from lib.certificates import PERMISSIVE
+from lib.listener import Listener, tls_context
+from lib.outbox import Outbox
 from lib.ports import free_ports
 from lib.rabbit import Rabbit
 from lib.wait import wait_until
@@ -20,49 +21,6 @@ ssl_options.cacertfile = {folder}/ca.pem
 ssl_options.certfile = {folder}/localhost.pem
 ssl_options.keyfile = {folder}/localhost.key
 """
-
-PERMISSIVE = """\
-openssl_conf = main
-[main]
-ssl_conf = ssl
-[ssl]
-system_default = system
-[system]
-MinProtocol = TLSv1
-CipherString = ALL:@SECLEVEL=0
-"""
-
-
-def openssl(*args, **more):
-    subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True, **more)
-
-
-def make_ca(folder, name):
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", 2, "-subj", f"/CN={name}", "-keyout",
-            folder / f"{name}.key", "-out", folder / f"{name}.pem")
-
-
-def make_certificate(folder, name, days=2, ca="ca"):
-    """A certificate for the DNS name localhost."""
-    request, extensions = folder / f"{name}.csr", folder / "extensions"
-    extensions.write_text("subjectAltName = DNS:localhost\n")
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", folder / f"{name}.key", "-out",
-            request)
-    openssl("x509", "-req", "-in", request, "-CA", folder / f"{ca}.pem", "-CAkey", folder / f"{ca}.key", "-CAcreateserial",
-            "-days", days, "-extfile", extensions, "-out", folder / f"{name}.pem")
-
-
-@pytest.fixture(scope="module")
-def certificates(servers_folder):
-    folder = pathlib.Path(servers_folder, "tls")
-    folder.mkdir()
-    make_ca(folder, "ca")
-    make_ca(folder, "stranger")
-    make_certificate(folder, "localhost")
-    make_certificate(folder, "expired", days=-1)
-    for file in folder.iterdir():
-        file.chmod(0o644)  # the broker runs as another user
-    return folder
 
 
 def listens(port):
@@ -97,8 +55,7 @@ def driver():
 @contextlib.contextmanager
 def tls_server(certificates, name, newest=ssl.TLSVersion.TLSv1_3):
     """A peer that does the handshake and no more; yields its port and a list of the versions that were agreed."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates / f"{name}.pem", certificates / f"{name}.key")
+    context = tls_context(certificates, name)
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, newest
     agreed = []
@@ -168,3 +125,38 @@ def test_nothing_below_tls_1_2_is_spoken(certificates, newest, agreed):
 def test_a_file_of_authorities_that_is_none_is_named(driver, tls_port, certificates):
     answer = driver.open(f"amqps://effectd:effectd@localhost:{tls_port}", ca=certificates / "extensions")
     assert answer["status"] == "invalid" and "tls_ca_file" in answer["text"]
+
+
+def test_a_relay_publishes_only_to_a_broker_that_it_can_trust(tls, certificates, db, daemon, runtime_dir):
+    server, port = tls
+    outbox = Outbox(db, daemon, runtime_dir)
+    with server.connect() as connection:
+        connection.channel().queue_declare("effects", durable=True)
+    target = {"type": "amqp", "url": f"amqps://effectd:effectd@localhost:{port}", "routing_key": "effects"}
+    targets = {"good": {**target, "tls_ca_file": certificates / "ca.pem"},
+               "strange": {**target, "tls_ca_file": certificates / "stranger.pem"},
+               "unchecked": {**target, "tls_verify": False}}
+    for kind in targets:
+        outbox.add(1, 3, kind=kind, prefix=kind)
+    with outbox.relay_of(targets) as relay:
+        outbox.wait(sent=6, pending=3)
+        relay.wait_log(r"event=broker_lost relay=main target=strange .*verif")
+    assert outbox.db.rows("SELECT DISTINCT kind FROM effectd.outbox WHERE status = 'pending'") == [("strange",)]
+
+
+def test_a_relay_shows_its_certificate_to_the_broker_that_asks(certificates, db, daemon, runtime_dir):
+    outbox = Outbox(db, daemon, runtime_dir)
+    context, seen = tls_context(certificates, client_ca="ca"), []
+
+    def serve(plain):
+        with context.wrap_socket(plain, server_side=True) as connection:
+            seen.append(connection.getpeercert()["subject"])
+
+    outbox.add(1)
+    with Listener(serve) as broker:
+        target = {"type": "amqp", "url": f"amqps://localhost:{broker.port}", "routing_key": "effects",
+                  "tls_ca_file": certificates / "ca.pem", "tls_cert_file": certificates / "client.pem",
+                  "tls_key_file": certificates / "client.key"}
+        with outbox.relay(target):
+            wait_until(lambda: seen, 15, "a handshake")
+    assert seen[0] == ((("commonName", "client"),),)

@@ -8,6 +8,10 @@ import pytest
 
 from lib import build, config
 from lib.daemon import effectd
+from lib.listener import tls_context
+from lib.mailbox import Mailbox
+from lib.outbox import Outbox
+from lib.provider import Provider
 from lib.wait import wait_until
 
 
@@ -118,13 +122,14 @@ def test_live_says_what_holds(check, shop):
 def test_live_counts_the_sessions_that_a_process_needs(check, shop, db):
     """Three consumers with one worker and one for retries each, and two for retention."""
     shop["relay:main"] = {"kind.a": "one", "kind.b": "one", "kind.c": "two"}
-    for name in ("one", "two"):
-        shop[f"target:{name}"] = {"type": "http", "url": "http://127.0.0.1:9/"}
-    done = check(shop, "--live")
-    assert done.rc == 0 and "database main: needs up to 10 of the " in done.stdout, done
-    assert "consumer loyalty: prefetch 300: a message may take 6 s on average" in done.stdout
-    db.execute(f'ALTER DATABASE "{db.name}" CONNECTION LIMIT 9')
-    done = check(shop, "--live")
+    with Provider() as provider:
+        for name in ("one", "two"):
+            shop[f"target:{name}"] = {"type": "http", "url": provider.url}
+        done = check(shop, "--live")
+        assert done.rc == 0 and "database main: needs up to 10 of the " in done.stdout, done
+        assert "consumer loyalty: prefetch 300: a message may take 6 s on average" in done.stdout
+        db.execute(f'ALTER DATABASE "{db.name}" CONNECTION LIMIT 9')
+        done = check(shop, "--live")
     assert done.rc == 78 and "[database:main] effectd needs up to 10 sessions, the server allows 9" in done.stderr, done
 
 
@@ -181,6 +186,111 @@ def test_live_names_what_the_role_may_not_do(check, shop, db):
         assert "the role is not allowed: effectd.processed_messages INSERT" in done.stderr
     finally:
         db.execute("DROP OWNED BY check_reader; DROP ROLE check_reader")
+
+
+def relay(db, targets, **more):
+    """A configuration of a relay alone: the kind N goes to the target N."""
+    return {"database:main": {"conninfo": db.conninfo},
+            "relay:main": {f"kind.{name}": name for name in targets},
+            **{f"target:{name}": target for name, target in targets.items()}, **more}
+
+
+@pytest.fixture
+def login(tmp_path):
+    """A password, for a target that is known as shop."""
+    file = tmp_path / "password"
+    file.write_text("0pen-sesame")
+    file.chmod(0o600)
+    return {"password_file": file}
+
+
+def test_live_reaches_every_target_and_calls_none(check, db, vhost, certificates, login):
+    vhost.declare("effects")
+    vhost.bind("out", "there", "effects")
+    outbox = Outbox(db, None, None)
+    outbox.add(1, 3, kind="http")
+    outbox.add(4, 5, kind="nobody")
+    outbox.db.execute("UPDATE effectd.outbox SET status = 'dead' WHERE payload = '{\"n\": 3}'")
+    before = db.rows("SELECT * FROM effectd.outbox ORDER BY id")
+    ca = {"tls_ca_file": certificates / "ca.pem"}
+    with Provider() as plain, Provider(tls=tls_context(certificates, client_ca="ca")) as sealed, \
+            Mailbox(tls=tls_context(certificates), login=True) as mailbox:
+        done = check(relay(db, {
+            "http": {"type": "http", "url": plain.url},
+            "https": {"type": "http", "url": sealed.url, "tls_cert_file": certificates / "client.pem",
+                      "tls_key_file": certificates / "client.key", **ca},
+            "mail": {"type": "smtp", "url": mailbox.url_as("shop"), "mail_from": "a@example.org", **ca, **login},
+            "queue": {"type": "amqp", "url": vhost.url, "routing_key": "effects"},
+            "exchange": {"type": "amqp", "url": vhost.url, "exchange": "out", "routing_key": "there"},
+        }), "--live")
+    assert done.rc == 0, done.stderr
+    assert done.stderr.endswith("[database:main] warning: 2 outbox rows of kind nobody are pending, and no relay of this "
+                                "configuration takes them\n") and done.stderr.count("\n") == 1, done.stderr
+    lines = done.stdout.splitlines()
+    for line in ("relay main: 2 rows of kind http are pending, 1 are dead", "target http: it takes connections",
+                 "target https: it takes connections, its certificate is trusted",
+                 "target mail: it is there and answers, logged in", "target queue: logged in, queue effects is there",
+                 "target exchange: logged in, exchange out is there; whether a queue is bound for there is not known",
+                 "configuration and servers are fine: 0 consumers, 0 workers, 0 brokers, 1 database, 1 relay"):
+        assert line in lines, done.stdout
+    assert not plain.calls and not sealed.calls and not mailbox.mails
+    assert vhost.depth("effects").ready == 0 and db.rows("SELECT * FROM effectd.outbox ORDER BY id") == before
+
+
+def test_live_names_every_target_that_cannot_be_called(check, db, vhost, certificates, login):
+    ca = {"tls_ca_file": certificates / "ca.pem"}
+    with Provider(tls=tls_context(certificates, client_ca="ca")) as sealed, \
+            Mailbox(lambda command, _: "535 5.7.8 not with this password" if command == "AUTH" else None,
+                    login=True, tls=tls_context(certificates)) as mailbox:
+        targets = {
+            "down": {"type": "http", "url": "http://127.0.0.1:9/"},
+            "strange": {"type": "http", "url": sealed.url, "tls_ca_file": certificates / "stranger.pem"},
+            "unknown": {"type": "http", "url": sealed.url, **ca},
+            "mail": {"type": "smtp", "url": mailbox.url_as("shop"), "mail_from": "a@example.org", **ca, **login},
+            "queue": {"type": "amqp", "url": vhost.url, "routing_key": "absent"},
+            "exchange": {"type": "amqp", "url": vhost.url, "exchange": "absent"},
+            "login": {"type": "amqp", "url": vhost.url.replace(":effectd@", ":wrong@"), "routing_key": "effects"},
+        }
+        done = check(relay(db, targets), "--live")
+        rcs = {name: check(relay(db, {name: targets[name]}), "--live").rc for name in ("down", "mail", "queue")}
+    assert done.rc == 78 and done.stderr.endswith("7 problems\n"), done.stderr
+    for name, words in {"down": "connect to", "strange": "certificate", "unknown": "does it ask for a certificate of ours",
+                        "mail": "535 5.7.8 not with this password", "queue": "NOT_FOUND", "exchange": "NOT_FOUND",
+                        "login": "ACCESS_REFUSED"}.items():
+        line, = [line for line in done.stderr.splitlines() if f" [target:{name}] " in line]
+        assert words in line, line
+    assert rcs == {"down": 69, "mail": 77, "queue": 78}
+    assert "0pen-sesame" not in done.stderr
+
+
+def test_live_knows_what_a_relay_alone_needs(check, db):
+    db.execute("DROP ROLE IF EXISTS check_relay; CREATE ROLE check_relay LOGIN;"
+               "GRANT USAGE ON SCHEMA effectd TO check_relay;"
+               "GRANT SELECT ON effectd.outbox, effectd.schema_version TO check_relay")
+    try:
+        with Provider() as provider:
+            sections = relay(db, {"http": {"type": "http", "url": provider.url}})
+            sections["database:main"]["conninfo"] = f"{db.conninfo} user=check_relay"
+            done = check(sections, "--live")
+            assert done.rc == 77 and [line.partition("not allowed: ")[2].partition(" (")[0]
+                                      for line in done.stderr.splitlines()[:-1]] == [
+                "effectd.outbox DELETE", "effectd.outbox UPDATE"], done.stderr
+            db.execute("GRANT UPDATE, DELETE ON effectd.outbox TO check_relay")
+            done = check(sections, "--live")
+            assert done.rc == 0, done.stderr
+    finally:
+        db.execute("DROP OWNED BY check_relay; DROP ROLE check_relay")
+
+
+def test_a_target_that_nobody_calls_and_a_kind_with_two_targets_are_warned_of(check):
+    target = {"type": "http", "url": "http://127.0.0.1:9/"}
+    done = check({"database:main": {"conninfo": "dbname=x"}, "target:one": target, "target:two": target,
+                  "target:idle": target, "relay:a": {"kind.mail": "one", "kind.sms": "one"},
+                  "relay:b": {"kind.sms": "one", "kind.mail": "two"}})
+    assert done.rc == 0
+    first, second = done.stderr.splitlines()
+    assert "[relay:b] kind.mail: warning: [relay:a] takes this kind as well, to target one: " in first
+    assert "[target:idle] warning: no relay has a kind.NAME for it" in second
 
 
 def test_live_changes_nothing(check, shop, db, vhost):

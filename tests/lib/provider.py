@@ -3,10 +3,11 @@ a key. What it answers is the test's to say.
 """
 import json
 import socket
-import socketserver
 import threading
 import time
 from collections import namedtuple
+
+from .listener import Listener
 
 Call = namedtuple("Call", "key body headers method path nth at")
 # delay: seconds before the answer; drop: the connection ends after the head and half of the body
@@ -16,50 +17,42 @@ OK = Answer()
 
 class Provider:
     """Used as a context manager: it listens on a port of its own. rule(call) gives an Answer; seen(call) is asked to
-    look at each call before it is answered."""
+    look at each call before it is answered; tls is an ssl.SSLContext, if it is https."""
 
-    def __init__(self, rule=None, seen=None):
-        self.rule, self.seen = rule or (lambda call: OK), seen
+    def __init__(self, rule=None, seen=None, tls=None):
+        self.rule, self.seen, self._tls = rule or (lambda call: OK), seen, tls
         self.calls, self.effects = [], {}  # effects: key -> when, in the order in which they happened
         self.errors = []                   # what went wrong in here, or in seen()
         self.most = self._now = 0          # calls at the same time
         self._lock = threading.Lock()
         self._counts = {}
-        self._server = None
+        self._listener = Listener(self._serve)
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self._server.server_address[1]}/send"
+        return self.url_at("localhost" if self._tls else "127.0.0.1")
+
+    def url_at(self, host):
+        return f"{'https' if self._tls else 'http'}://{host}:{self._listener.port}/send"
 
     def keys(self):
         with self._lock:
             return [call.key for call in self.calls]
 
     def __enter__(self):
-        provider = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            disable_nagle_algorithm = True
-
-            def handle(self):
-                try:
-                    while provider.serve(self.rfile, self.connection):
-                        pass
-                except (ConnectionError, TimeoutError, ValueError):
-                    pass  # the relay went away
-
-        class Server(socketserver.ThreadingTCPServer):
-            allow_reuse_address = daemon_threads = True
-            request_queue_size = 256
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self._listener.__enter__()
         return self
 
     def __exit__(self, *_):
-        if self._server:
-            self._server.shutdown()
-            self._server.server_close()
+        self._listener.__exit__()
+
+    def _serve(self, connection):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        if self._tls:
+            connection = self._tls.wrap_socket(connection, server_side=True)
+        with connection, connection.makefile("rb") as stream:
+            while self.serve(stream, connection):
+                pass
 
     def serve(self, stream, connection):
         """One request; false when the connection is over."""
