@@ -57,8 +57,9 @@ def test_a_row_goes_only_to_an_https_target_that_can_be_trusted(outbox, certific
         assert sorted(open_to_all.keys()) == ["trusted/1", "unchecked/1"] and asking.keys() == ["known/1"]
         assert not expired.keys() and not outdated.keys()
     for kind, word in {"system": "certificate", "stranger": "certificate", "name": "127.0.0.1", "expired": "expired",
-                       "unknown": "certificate required", "outdated": "version"}.items():
+                       "outdated": "version"}.items():
         assert word in errors[kind], errors
+    # "unknown" may find the connection gone before it reads why: with TLS 1.3 the handshake is over for it by then.
     assert all(error.startswith("no answer: ") for error in errors.values()), errors
 
 
