@@ -3,6 +3,8 @@ import pytest
 
 from lib.page import Page
 
+pytestmark = pytest.mark.slow  # what it shows is tested elsewhere as well: one build is enough for the page
+
 COOKBOOK = Page("docs/cookbook.md")
 
 

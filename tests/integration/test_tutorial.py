@@ -1,10 +1,11 @@
 """docs/tutorial.md, run from its first to its last command; and that a page which is wrong is noticed."""
+import os
 import textwrap
 
 import pytest
 
+from lib import build
 from lib.page import Page
-from lib.wait import wait_until
 
 
 def page(tmp_path, text):
@@ -16,6 +17,18 @@ def page(tmp_path, text):
 def test_the_tutorial_does_what_it_says(reader, tmp_path, vhost):
     Page("docs/tutorial.md").run(tmp_path, reader)
     assert vhost.depth("giftcards") == (0, 0)
+
+
+def test_what_the_tutorial_is_given_is_what_a_reader_can_have():
+    """Its first blocks are not run: servers and an installed effectd are there already. They name what exists."""
+    given = [line.split("#")[0].strip() for block in Page("docs/tutorial.md").blocks if "given" in block.words
+             for line in block.text.splitlines()]
+    assert len(given) == 6
+    with open(os.path.join(build.ROOT, "README.md"), encoding="utf-8") as file:
+        readme = [" ".join(line.split("#")[0].split()) for line in file]
+    for command in given:
+        program = os.path.join(build.ROOT, command.split()[0])
+        assert command in readme or command.startswith(". ") or os.access(program, os.X_OK), command
 
 
 GOOD = """\

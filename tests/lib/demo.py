@@ -200,7 +200,8 @@ def require(condition, sentence):
 NEXT = """\
 Look around:  tools/quickstart --keep    keeps PostgreSQL, RabbitMQ and effectd running after the proof
 Read next:    plugins/loyalty_points/loyalty_points.c    a consumer: its key, its SQL, its effect
-              docs/plugin-guide.md                       how to write yours
+              docs/tutorial.md                           write and run one of your own, in ten minutes
+              docs/plugin-guide.md                       all about writing them
               docs/guarantees.md                         what `exactly once` means here, and what it does not
 """
 

@@ -118,7 +118,8 @@ def _script(step, output):
 
 
 def _write(path, text):
-    return f"mkdir -p {shlex.quote(os.path.dirname(path) or '.')}\ncat > {shlex.quote(path)} <<'END OF FILE'\n{text}END OF FILE\n"
+    folder = os.path.dirname(path) or "."
+    return f"mkdir -p {shlex.quote(folder)}\ncat > {shlex.quote(path)} <<'END OF FILE'\n{text}END OF FILE\n"
 
 
 def _edit(path, text):
