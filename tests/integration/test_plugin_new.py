@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from lib import config
+from lib import build, config
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +88,16 @@ def test_the_new_plugins_run_beside_each_other(installed, ask, place, db, vhost,
         assert db.value(f"SELECT amount::text FROM {name} WHERE id = 'a-3'") == "12345678901234567890.05"
     assert db.value("SELECT count(*) FROM effectd.parked_messages") == 0
     assert len(names) >= 3, "C, C++ and SQL are always there"
+
+
+def test_the_readme_s_plugin_is_built_by_the_readme_s_commands(installed, ask, tmp_path):
+    with open(os.path.join(build.ROOT, "README.md"), encoding="utf-8") as file:
+        source, commands = re.search(r"```c\n(#include <effectd/plugin.h>.*?)```\s*```sh\n(.*?)```", file.read(),
+                                     re.DOTALL).groups()
+    (tmp_path / "loyalty.c").write_text(source)
+    path = f"{os.path.dirname(ask('effectd'))}:{os.environ['PATH']}"
+    shown = run("bash", "-euc", f"umask 022; {commands}", cwd=tmp_path, env={**installed.env, "PATH": path})
+    assert f"abi          {ask('abi_version')}" in shown and "balance" in shown
 
 
 def test_new_refuses_what_it_cannot_make(ask, place, tmp_path):

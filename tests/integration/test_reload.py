@@ -58,6 +58,9 @@ def test_a_good_one_changes_what_it_says_and_touches_nothing_else(stage, daemon,
             ("consumer", "new"): ("add", ""),
             ("consumer", "old"): ("stop", ""),
         }
+        text = one.command("reload", "--dry-run").stdout
+        assert "restart consumer changed: workers 1 -> 2\nkeep consumer kept\nadd consumer new\n" \
+               "stop consumer old\n" in text, text
         assert sessions(stage, "changed") == changed and not sessions(stage, "new"), "a dry run changed something"
         rc, done = reload(one)
         assert (rc, done["result"]) == (0, "applied") and done["plan"] == dry["plan"]
@@ -102,6 +105,7 @@ def test_a_bad_one_changes_nothing_and_says_why(stage, daemon, shop, mistake, sa
         done = one.command("reload")
         assert done.rc == 78 and re.search(rf"effectd.ini:\d+: .*{says}", done.stderr), done.stderr
         assert "goes on unchanged" in done.stderr and done.stdout == ""
+        assert one.command("reload", "--dry-run").rc == 78
         mark = one.mark()
         one.signal(signal.SIGHUP)
         one.wait_log("event=reload_refused", since=mark)
@@ -193,6 +197,11 @@ def test_what_needs_a_restart_is_said_and_what_does_not_holds_at_once(stage, dae
         assert sessions(stage, "work") == running
         stage.send(script("k"))
         one.wait_log("level=debug")
+        one.configure({**sections, "consumer:work": {**sections["consumer:work"], "workers": 2}})
+        mark = one.mark()
+        one.signal(signal.SIGHUP)
+        one.wait_log("event=reloaded.*log_level debug -> info", since=mark)
+        wait_until(lambda: len(sessions(stage, "work")) == 3, 15, "two workers and the retry runner")
 
 
 def test_a_relay_is_started_anew_when_its_target_changes(stage, daemon):

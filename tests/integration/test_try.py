@@ -64,10 +64,20 @@ def test_people_see_the_same_steps_and_how_long_they_took(shipped):
     assert re.search(r"^  outbox row +.*send_receipt", shipped("receipts", "receipts")(orders.order(7)).stdout, re.MULTILINE)
 
 
+def everything(db):
+    """Each row of each table."""
+    tables = [name for name, in db.rows("SELECT schemaname || '.' || tablename FROM pg_tables "
+                                        "WHERE schemaname IN ('effectd', 'public')")]
+    assert {"effectd.parked_messages", "effectd.effects"} <= set(tables)
+    return {name: sorted(row for row, in db.rows(f"SELECT t::text FROM {name} t")) for name in tables}
+
+
 def test_only_sequences_advance_and_help_says_so(attempt, stage):
-    attempt(script("k"), script("k"))
-    assert not stage.effects() and not stage.claims()
-    assert stage.db.value("SELECT nextval(pg_get_serial_sequence('effects', 'id'))") == 3
+    before = everything(stage.db)
+    attempt(script("k"), script("k"), script("r", ["effect"], ["cast", "ten"]), script("j", verdict="retry"),
+            script("b", ["outbox"], verdict="broken"), script("i", verdict="ignore"), "{", rc=1)
+    assert everything(stage.db) == before
+    assert stage.db.value("SELECT nextval(pg_get_serial_sequence('effects', 'id'))") == 4
     assert "Only sequences advance" in attempt.daemon.command("try", "--help").stdout
 
 

@@ -11,19 +11,21 @@
  *
  * Ownership   Whatever effectd passes in dies when the call returns. Whatever a plugin passes in is copied before the
  *             call of effectd returns; sample() alone says otherwise. Nothing crosses to be freed by the other side.
- *             What the descriptor points to is static: effectd never copies it, and never unloads a plugin.
- * Threading   An instance serves one worker. Its functions are never called concurrently, but configure() and destroy()
- *             may run in another thread than the rest: keep nothing in thread-local variables. Instances of one plugin
- *run in parallel: keep no mutable globals. Time        The transaction is open while apply() runs and heartbeats wait:
- *compute little, call nobody outside. An effect outside the database is an outbox row (effectd_outbox). Errors      A
- *plugin answers with a verdict and a text. Never exit(), abort(), longjmp() or throw across the call. Code may run more
- *than once for a message; its committed effect is there once. A function of effectd that finds nothing says so (false,
- *NULL, absent data); what a plugin does wrong sticks to the call and outweighs the verdict that it returns. Texts char
- *pointers are UTF-8 and end with a NUL, in both directions; struct effectd_str does not, and may hold any bytes where
- *no more is said. A NULL where a text is needed is a mistake, and not a crash. Units       Times are microseconds since
- *1970-01-01 00:00 UTC (_us), sizes are bytes, unless a name says otherwise. Linking     A plugin links to nothing of
- *effectd: all that it calls is reached through the `host` table of its arguments. Compile with -fvisibility=hidden
- *-shared -fPIC; C11, C++17 or anything with a C ABI.
+ *             What the descriptor points to is static: effectd keeps it, and never unloads a plugin.
+ * Threading   An instance serves one worker. Its functions are never called concurrently, but configure() and
+ *             destroy() may run in another thread than the rest: keep nothing in thread-local variables. Instances
+ *             of one plugin run in parallel: keep no mutable globals.
+ * Time        The transaction is open while apply() runs and heartbeats wait: compute little, call nobody outside.
+ *             An effect outside the database is an outbox row (effectd_outbox).
+ * Errors      A plugin answers with a verdict and a text. Never exit(), abort(), longjmp() or throw across the call.
+ *             Code may run more than once for a message; its committed effect is there once. A function of effectd
+ *             that finds nothing says so: false, NULL, absent data. What a plugin does wrong sticks to the call and
+ *             outweighs the verdict that it returns.
+ * Texts       char pointers are UTF-8 and end with a NUL, in both directions; struct effectd_str does not, and holds
+ *             any bytes unless more is said. NULL where a text is needed is a mistake of the plugin, and no crash.
+ * Units       Times are microseconds since 1970-01-01 00:00 UTC (_us), sizes are bytes, unless a name says otherwise.
+ * Linking     A plugin links to nothing of effectd: all that it calls is reached through the `host` table of its
+ *             arguments. Compile with -fvisibility=hidden -shared -fPIC; C11, C++17 or anything with a C ABI.
  *
  * ABI         A plugin records the version it was built with. effectd loads it when the major is its own and the minor
  *             is not newer; then all that its own header declares is there. Within a major nothing here moves, goes or
@@ -208,8 +210,7 @@ struct effectd_host {
 	bool (*header_int64)(const struct effectd_message *msg, const char *name, int64_t *ret);
 	bool (*timestamp_us)(const struct effectd_message *msg, int64_t *ret); /* the AMQP property: whole seconds */
 	bool (*redelivered)(const struct effectd_message *msg); /* by the broker's word: proves nothing either way */
-	uint32_t (*attempt)(
-		const struct effectd_message *msg); /* 1 at the first try; retries count, redeliveries not */
+	uint32_t (*attempt)(const struct effectd_message *msg); /* from 1; retries count, redeliveries do not */
 
 	/* The body as JSON, parsed at the first question, once. Duplicate keys, more than 128 levels and integers
 	 * beyond 64 bits are no JSON here. A node lives as long as its message; NULL, as a node, is absent, and all of
@@ -319,9 +320,8 @@ struct effectd_plugin {
 	const char *version;     /* the plugin's own, or NULL */
 	const char *description; /* one line, or NULL */
 
-	/* Both optional. One instance a worker, and now and then one more to check the settings; false: say why with
-	 * effectd_setup_fail(). destroy() is called once for each configure() that returned true, after the last call.
-	 */
+	/* Both optional. One instance a worker, and one more where settings are checked; false: say why with
+	 * effectd_setup_fail(). destroy() is called once for each configure() that returned true, as the last one. */
 	bool (*configure)(struct effectd_setup *setup, void **ret_instance);
 	void (*destroy)(void *instance);
 
@@ -340,7 +340,7 @@ struct effectd_plugin {
 
 	/* Optional. Called on each new session, when PostgreSQL has described the statements and before any message:
 	 * for a plugin that chooses its values by the types of parameters. False, or a problem: the consumer does not
-	 * run. */
+	 * run until that is mended. */
 	bool (*described)(struct effectd_setup *setup, void *instance);
 };
 
