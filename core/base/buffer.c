@@ -87,3 +87,24 @@ const char *buffer_text(const struct buffer *b)
 {
 	return b->data ? b->data : "";
 }
+
+void buffer_wrap(struct buffer *b, const char *text, size_t column, const char *indent, size_t columns)
+{
+	const size_t indented = strlen(indent);
+	bool first = true; /* of its line */
+	while (*text) {
+		const size_t len = strcspn(text, " ");
+		if (!first && column + 1 + len > columns) {
+			buffer_puts(b, "\n");
+			buffer_puts(b, indent);
+			column = indented;
+			first = true;
+		}
+		buffer_puts(b, first ? "" : " ");
+		buffer_add(b, text, len);
+		column += len + (first ? 0 : 1);
+		first = false;
+		text += len;
+		text += *text == ' ';
+	}
+}

@@ -17,6 +17,10 @@ void buffer_clear(struct buffer *b);  /* keeps the memory */
 void buffer_add(struct buffer *b, const void *data, size_t len);
 void buffer_puts(struct buffer *b, const char *s);
 void buffer_printf(struct buffer *b, const char *fmt, ...) PRINTF(2, 3);
+
+/* Words of text from column on, broken at spaces before the column `columns`; a new line begins with indent. */
+void buffer_wrap(struct buffer *b, const char *text, size_t column, const char *indent, size_t columns);
+
 const char *buffer_text(const struct buffer *b); /* "" while empty */
 
 #endif

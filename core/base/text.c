@@ -313,3 +313,15 @@ const char *text_nearest(const char *s, const char *const *words)
 	}
 	return nearest;
 }
+
+void text_enumerate(const char *const *words, char *text, size_t size)
+{
+	size_t used = 0;
+	*text = '\0';
+	for (size_t i = 0; words[i] && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s",
+					 i == 0         ? ""
+					 : words[i + 1] ? ", "
+							: " or ",
+					 words[i]);
+}

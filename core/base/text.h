@@ -45,4 +45,7 @@ bool text_is_name(const char *s);
 /* The word of a NULL-terminated list that s was most likely meant to be, or NULL if none is near. */
 const char *text_nearest(const char *s, const char *const *words);
 
+/* Writes "a, b or c" of a NULL-terminated list, cut to fit; always NUL-terminated. */
+void text_enumerate(const char *const *words, char *text, size_t size);
+
 #endif

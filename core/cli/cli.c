@@ -1,5 +1,6 @@
 /* From argv to a command. The options of all commands are parsed here by one getopt_long() over the common ones and the
- * command's table, so that they behave alike; help is made of the same tables. */
+ * command's table, so that they behave alike. What the table says of an option is checked here as well: the words that
+ * it may have, the actions that it goes with. */
 #include "cli/cli.h"
 #include "base/text.h"
 #include <errno.h>
@@ -9,69 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_CONFIG_FILE "/etc/effectd/effectd.ini"
-
-enum { OPTIONS_MAX = 32, OPTION_OWN = 256 /* values of getopt_long() from here on are the command's own options */ };
-
-static const struct option common_options[] = {
-	{ "config", required_argument, NULL, 'c' },
-	{ "json", no_argument, NULL, 'j' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
+enum {
+	OPTIONS_MAX = 32,
+	NAMES_MAX = 64,
+	NAMES_TEXT_MAX = 512,
+	OPTION_FIRST = 256, /* getopt_long() answers with this + the place among the common options and the command's */
 };
-
-/* --- help --- */
-
-static void print_commands(FILE *out)
-{
-	for (const struct verb *v = verbs; v->name; v++) {
-		char call[64];
-		snprintf(call, sizeof(call), "%s %s", v->name, v->arguments);
-		fprintf(out, "  %-28s %s\n", call, v->help);
-	}
-}
-
-static void print_help(FILE *out)
-{
-	fputs("Examples:\n"
-	      "  effectd check --live                is everything ready to run?\n"
-	      "  effectd migrate up                  make or update the schema `effectd`\n"
-	      "  effectd run -c /etc/effectd/effectd.ini\n"
-	      "\n"
-	      "effectd hosts RabbitMQ consumers whose effects are PostgreSQL writes, and makes each happen once.\n"
-	      "\n"
-	      "usage: effectd COMMAND [-c FILE] [OPTION]... [ARGUMENT]...\n"
-	      "\n"
-	      "Commands:\n",
-	      out);
-	print_commands(out);
-	fputs("\neffectd COMMAND --help says more.\n"
-	      "Exit codes: 0 fine, 1 failed, 2 usage, 69 broker or database unavailable, 70 internal,\n"
-	      "75 try again, 77 permission, 78 configuration.\n",
-	      out);
-}
-
-static void print_option(FILE *out, const char *name, const char *argument, const char *help)
-{
-	char left[64];
-	snprintf(left, sizeof(left), "%s%s%s", name, argument ? " " : "", argument ? argument : "");
-	fprintf(out, "  %-20s %s\n", left, help);
-}
-
-static void print_verb_help(const struct verb *verb, FILE *out)
-{
-	fprintf(out, "Examples:\n%s\n", verb->examples);
-	fprintf(out, "%s\n\nusage: effectd %s [-c FILE] [OPTION]...%s%s\n\n", verb->help, verb->name,
-		*verb->arguments ? " " : "", verb->arguments);
-	for (const struct cli_option *o = verb->options; o && o->name; o++) {
-		char name[48];
-		snprintf(name, sizeof(name), "--%s", o->name);
-		print_option(out, name, o->argument, o->help);
-	}
-	print_option(out, "-c, --config", "FILE", "the configuration; default " DEFAULT_CONFIG_FILE);
-	print_option(out, "--json", NULL, "data for programs, where there is data");
-	print_option(out, "-h, --help", NULL, "this");
-}
 
 /* --- messages --- */
 
@@ -155,7 +99,7 @@ int cli_print(const struct cli *cli, struct buffer *data)
 const char *cli_option_value(const struct cli *cli, const char *name, size_t index)
 {
 	for (size_t i = 0; i < cli->given_count; i++)
-		if (strcmp(cli->given[i].name, name) == 0 && index-- == 0)
+		if (strcmp(cli->given[i].option->name, name) == 0 && index-- == 0)
 			return cli->given[i].value;
 	return NULL;
 }
@@ -165,19 +109,57 @@ bool cli_option_given(const struct cli *cli, const char *name)
 	return cli_option_value(cli, name, 0) != NULL;
 }
 
-static size_t merge_options(const struct verb *verb, struct option merged[OPTIONS_MAX])
+bool cli_option_goes_with(const struct cli_option *o, const struct cli_action *action)
 {
-	size_t n = ARRAY_LEN(common_options);
-	memcpy(merged, common_options, sizeof(common_options));
-	for (const struct cli_option *o = verb ? verb->options : NULL; o && o->name && n < OPTIONS_MAX - 1; o++, n++)
-		merged[n] = (struct option){ o->name, o->argument ? required_argument : no_argument, NULL,
-					     OPTION_OWN + (int)(o - verb->options) };
-	merged[n] = (struct option){ 0 };
-	return n;
+	if (!o->actions || !action)
+		return true;
+	const size_t len = strlen(action->name);
+	for (const char *at = o->actions; at; at = strchr(at, ' '), at = at ? at + 1 : NULL)
+		if (strcspn(at, ",") == len && memcmp(at, action->name, len) == 0)
+			return true;
+	return false;
 }
 
-static int wrong_option(const struct cli *cli, const struct option *options, size_t n, bool argument_missing,
-			const char *word)
+/* Common options and the command's, as getopt_long() wants them and as the tables have them. */
+struct options {
+	struct option list[OPTIONS_MAX];
+	const struct cli_option *known[OPTIONS_MAX];
+	char letters[2 * COMMON_COUNT + 3];
+	size_t count;
+};
+
+static void add_options(struct options *all, const struct cli_option *list)
+{
+	for (const struct cli_option *o = list; o && o->name && all->count < OPTIONS_MAX - 1; o++) {
+		all->known[all->count] = o;
+		all->list[all->count] = (struct option){ o->name, o->argument ? required_argument : no_argument, NULL,
+							 OPTION_FIRST + (int)all->count };
+		if (o->letter)
+			strcat(strncat(all->letters, &o->letter, 1), o->argument ? ":" : "");
+		all->count++;
+	}
+}
+
+static void collect_options(struct options *all, const struct verb *verb, bool stop_at_argument)
+{
+	*all = (struct options){ 0 };
+	strcpy(all->letters, stop_at_argument ? "+:" : ":");
+	add_options(all, cli_common_options);
+	add_options(all, verb ? verb->options : NULL);
+}
+
+/* The place of what getopt_long() answered; count: a mistake. */
+static size_t place_of(const struct options *all, int answer)
+{
+	if (answer >= OPTION_FIRST)
+		return (size_t)(answer - OPTION_FIRST);
+	size_t i = 0;
+	while (i < all->count && all->known[i]->letter != answer)
+		i++;
+	return i;
+}
+
+static int wrong_option(const struct cli *cli, const struct options *all, bool argument_missing, const char *word)
 {
 	if (argument_missing)
 		return cli_usage_error(cli, "%s needs an argument", word);
@@ -187,8 +169,8 @@ static int wrong_option(const struct cli *cli, const struct option *options, siz
 		return cli_usage_error(cli, "%.*s takes no argument", (int)strcspn(word, "="), word);
 
 	const char *names[OPTIONS_MAX + 1] = { NULL };
-	for (size_t i = 0; i < n; i++)
-		names[i] = options[i].name;
+	for (size_t i = 0; i < all->count; i++)
+		names[i] = all->known[i]->name;
 	const char *near = text_nearest(word + 2, names);
 	return near ? cli_usage_error(cli, "there is no option %s: did you mean --%s?", word, near)
 		    : cli_usage_error(cli, "there is no option %s", word);
@@ -199,39 +181,58 @@ enum { PARSED = -1 }; /* go on; else the exit code */
 /* Parses options up to the first argument (stop_at_argument), or all, moving arguments behind them. */
 static int parse_options(struct cli *cli, int argc, char **argv, bool stop_at_argument)
 {
-	struct option options[OPTIONS_MAX];
-	const size_t n = merge_options(cli->verb, options);
+	struct options all;
+	collect_options(&all, cli->verb, stop_at_argument);
 	opterr = 0;
 	optind = 0; /* GNU: start anew, argv[0] is skipped */
-	for (int c; (c = getopt_long(argc, argv, stop_at_argument ? "+:c:hV" : ":c:hV", options, NULL)) != -1;) {
-		if (c >= OPTION_OWN) {
-			cli->given[cli->given_count++] =
-				(struct cli_given){ cli->verb->options[c - OPTION_OWN].name, optarg ? optarg : "" };
-			continue;
-		}
-		switch (c) {
-		case 'c':
+	for (int c; (c = getopt_long(argc, argv, all.letters, all.list, NULL)) != -1;) {
+		const size_t at = place_of(&all, c);
+		if (at == all.count)
+			return wrong_option(cli, &all, c == ':', argv[optind - 1]);
+		switch (at) {
+		case COMMON_CONFIG:
 			cli->config_file = optarg;
 			break;
-		case 'j':
+		case COMMON_JSON:
 			cli->json = true;
 			break;
-		case 'h':
+		case COMMON_HELP:
 			if (cli->verb)
-				print_verb_help(cli->verb, stdout);
+				help_print_verb(cli->verb, stdout);
 			else
-				print_help(stdout);
+				help_print(stdout);
 			return fflush(stdout) == 0 ? EXIT_FINE : EXIT_FAILED;
-		case 'V':
+		case COMMON_VERSION:
 			return cmd_version(cli, 0, NULL);
 		default:
-			return wrong_option(cli, options, n, c == ':', argv[optind - 1]);
+			cli->given[cli->given_count++] = (struct cli_given){ all.known[at], optarg ? optarg : "" };
 		}
 	}
 	return PARSED;
 }
 
-static const struct verb *find_verb(const char *name)
+/* What the table says of options beyond their names. */
+static int check_given(const struct cli *cli)
+{
+	for (size_t i = 0; i < cli->given_count; i++) {
+		const struct cli_option *o = cli->given[i].option;
+		const char *const *word = o->words;
+		if (!cli_option_goes_with(o, cli->action))
+			return cli_usage_error(cli, "--%s does not go with %s", o->name, cli->action->name);
+		while (word && *word && strcmp(*word, cli->given[i].value) != 0)
+			word++;
+		if (word && !*word) {
+			char all[NAMES_TEXT_MAX];
+			text_enumerate(o->words, all, sizeof(all));
+			return cli_usage_error(cli, "--%s %s: there is %s", o->name, cli->given[i].value, all);
+		}
+	}
+	return EXIT_FINE;
+}
+
+/* --- commands and actions --- */
+
+const struct verb *cli_find_verb(const char *name)
 {
 	for (const struct verb *v = verbs; v->name; v++)
 		if (strcmp(v->name, name) == 0)
@@ -239,9 +240,17 @@ static const struct verb *find_verb(const char *name)
 	return NULL;
 }
 
+const struct cli_action *cli_find_action(const struct verb *verb, const char *name)
+{
+	for (const struct cli_action *a = verb->actions; a && a->name; a++)
+		if (strcmp(a->name, name) == 0)
+			return a;
+	return NULL;
+}
+
 static int unknown_command(const struct cli *cli, const char *word)
 {
-	const char *names[64] = { NULL };
+	const char *names[NAMES_MAX] = { NULL };
 	for (size_t i = 0; verbs[i].name && i < ARRAY_LEN(names) - 1; i++)
 		names[i] = verbs[i].name;
 	const char *near = text_nearest(word, names);
@@ -249,18 +258,51 @@ static int unknown_command(const struct cli *cli, const char *word)
 		    : cli_usage_error(cli, "there is no command %s", word);
 }
 
+/* word: what stands where an action should; NULL: nothing. */
+static int unknown_action(const struct cli *cli, const char *word)
+{
+	const char *names[NAMES_MAX] = { NULL };
+	char all[NAMES_TEXT_MAX];
+	for (size_t i = 0; cli->verb->actions[i].name && i < ARRAY_LEN(names) - 1; i++)
+		names[i] = cli->verb->actions[i].name;
+	text_enumerate(names, all, sizeof(all));
+	if (!word)
+		return cli_usage_error(cli, "%s?", all);
+	const char *near = text_nearest(word, names);
+	return near ? cli_usage_error(cli, "there is no `%s %s`: did you mean %s?", cli->verb->name, word, near)
+		    : cli_usage_error(cli, "there is no `%s %s`: %s", cli->verb->name, word, all);
+}
+
+static int run_verb(struct cli *cli, int argc, char **argv)
+{
+	const struct verb *verb = cli->verb;
+	if (verb->actions && (argc > 0 || !verb->first_action_is_default)) {
+		cli->action = argc > 0 ? cli_find_action(verb, argv[0]) : NULL;
+		if (!cli->action)
+			return unknown_action(cli, argc > 0 ? argv[0] : NULL);
+		argc--;
+		argv++;
+	} else if (verb->actions) {
+		cli->action = verb->actions;
+	}
+	const int rc = check_given(cli);
+	if (rc != EXIT_FINE)
+		return rc;
+	return cli->action ? cli->action->run(cli, argc, argv) : verb->run(cli, argc, argv);
+}
+
 int cli_main(int argc, char **argv)
 {
-	struct cli cli = { .config_file = DEFAULT_CONFIG_FILE };
+	struct cli cli = { .config_file = cli_default_config_file };
 	int rc = parse_options(&cli, argc, argv, true);
 	if (rc != PARSED)
 		return rc;
 	if (optind >= argc) {
-		print_help(stderr);
+		help_print(stderr);
 		return EXIT_USAGE;
 	}
 	const int at = optind; /* of the command; getopt takes it for the program's name */
-	const struct verb *verb = find_verb(argv[at]);
+	const struct verb *verb = cli_find_verb(argv[at]);
 	if (!verb)
 		return unknown_command(&cli, argv[at]);
 	cli.verb = verb;
@@ -271,5 +313,5 @@ int cli_main(int argc, char **argv)
 	}
 	cli.given = given;
 	rc = parse_options(&cli, argc - at, argv + at, false);
-	return rc != PARSED ? rc : verb->run(&cli, argc - at - optind, argv + at + optind);
+	return rc != PARSED ? rc : run_verb(&cli, argc - at - optind, argv + at + optind);
 }

@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "config/config.h"
+#include <stdio.h>
 
 enum exit_code {
 	EXIT_FINE = 0,
@@ -19,32 +20,60 @@ enum exit_code {
 	EXIT_CONFIGURATION = 78,
 };
 
-/* A long option of one command; -c FILE, --json and --help are common to all. */
+/* The tables of verbs.c say all that is known of commands and options: parsing, help, completion and the manual read
+ * them.
+ *
+ * An argument's name also says what a shell may put there: FILE and FOLDER stand for paths, CONSUMER for a consumer of
+ * the configuration, and an option's NAME for a section of the option's own name, --relay NAME for [relay:NAME]. */
 struct cli_option {
 	const char *name;
 	const char *argument; /* what help calls its argument; NULL: it takes none */
 	const char *help;
+	const char *actions;      /* those that it goes with, as help shows them: "retry, drop"; NULL: all */
+	const char *const *words; /* what its argument may be, ends with NULL; NULL: anything */
+	char letter;              /* the short form; 0: none */
 };
 
 struct cli;
 
+/* The word that some commands begin with: `parked list`. */
+struct cli_action {
+	const char *name;
+	const char *arguments;                              /* as help shows them; "" for none */
+	const char *help;                                   /* one line */
+	int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the first argument behind the action */
+};
+
 struct verb {
 	const char *name;
-	const char *arguments;            /* positional ones, for help; "" for none */
+	const char *arguments;            /* positional ones, for help; "" for none, NULL with actions */
 	const char *help;                 /* one line */
 	const char *examples;             /* lines with what each does, the first thing that --help shows */
+	const char *notes;                /* a few sentences on one line; NULL: none */
 	const struct cli_option *options; /* ends with a name of NULL; NULL: none */
+	const struct cli_action *actions; /* ends with a name of NULL; NULL: none, then there is run() */
+	bool first_action_is_default;
 	int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the first positional argument */
 };
 
-extern const struct verb verbs[]; /* ends with a name of NULL */
+extern const struct verb verbs[];                    /* ends with a name of NULL */
+extern const struct cli_option cli_common_options[]; /* of every command; ends with a name of NULL */
+enum { COMMON_CONFIG, COMMON_JSON, COMMON_HELP, COMMON_VERSION, COMMON_COUNT };
+
+extern const char cli_default_config_file[];
+
+const struct verb *cli_find_verb(const char *name);                                     /* NULL: none */
+const struct cli_action *cli_find_action(const struct verb *verb, const char *name);    /* the same */
+bool cli_option_goes_with(const struct cli_option *o, const struct cli_action *action); /* NULL: not known yet */
 
 struct cli_given {
-	const char *name, *value;
+	const struct cli_option *option;
+	const char *value; /* a flag's is "" */
 };
 
 struct cli {
 	const struct verb *verb;
+	const struct cli_action *action; /* NULL: the command has none */
 	const char *config_file;
 	bool json;
 	struct cli_given *given; /* the command's own options in the order they were given */
@@ -83,20 +112,25 @@ int cli_print(const struct cli *cli, struct buffer *data);
 /* Adds text of others, whatever its bytes: UTF-8 without control bytes, which a terminal might obey. */
 void cli_add_clean(struct buffer *out, const char *text, size_t len);
 
-/* The commands, one file each. */
+/* Help on all commands, or on one. */
+void help_print(FILE *out);
+void help_print_verb(const struct verb *verb, FILE *out);
+
+/* The commands, one file each: those with actions have a table of them, which ends with a name of NULL. */
 int cmd_check(struct cli *cli, int argc, char **argv);
-int cmd_config(struct cli *cli, int argc, char **argv);
 int cmd_explain(struct cli *cli, int argc, char **argv);
 int cmd_feed(struct cli *cli, int argc, char **argv);
-int cmd_migrate(struct cli *cli, int argc, char **argv);
-int cmd_outbox(struct cli *cli, int argc, char **argv);
-int cmd_parked(struct cli *cli, int argc, char **argv);
-int cmd_plugin(struct cli *cli, int argc, char **argv);
 int cmd_retention(struct cli *cli, int argc, char **argv);
 int cmd_reload(struct cli *cli, int argc, char **argv);
 int cmd_run(struct cli *cli, int argc, char **argv);
 int cmd_try(struct cli *cli, int argc, char **argv);
 int cmd_status(struct cli *cli, int argc, char **argv);
 int cmd_version(struct cli *cli, int argc, char **argv);
+extern const struct cli_action completion_actions[];
+extern const struct cli_action config_actions[];
+extern const struct cli_action migrate_actions[];
+extern const struct cli_action outbox_actions[];
+extern const struct cli_action parked_actions[];
+extern const struct cli_action plugin_actions[];
 
 #endif

@@ -82,25 +82,10 @@ static enum status print_pending(struct pg_session *s, struct report *r, struct 
 	return st;
 }
 
-static const struct action {
-	const char *name;
-	enum status (*run)(struct pg_session *s, struct report *r, struct error *err);
-} actions[] = {
-	{ "status", show_status }, /* without a word: it changes nothing */
-	{ "up", apply_pending },
-	{ "print", print_pending },
-};
+/* What is done in one database. */
+typedef enum status migrate_in(struct pg_session *s, struct report *r, struct error *err);
 
-static const struct action *find_action(int argc, char **argv)
-{
-	for (size_t i = 0; i < ARRAY_LEN(actions); i++)
-		if (argc == 0 || strcmp(argv[0], actions[i].name) == 0)
-			return &actions[i];
-	return NULL;
-}
-
-static enum status run_on(const struct config_database *database, const struct action *action, struct report *r,
-			  struct error *err)
+static enum status run_on(const struct config_database *database, migrate_in *in, struct report *r, struct error *err)
 {
 	struct pg_params params;
 	params_of_owner(database, "effectd/migrate", &params);
@@ -109,7 +94,7 @@ static enum status run_on(const struct config_database *database, const struct a
 	r->lines = 0;
 	enum status st = pg_session_open(&s, &params, &wait_alone, err);
 	if (st == ST_OK)
-		st = action->run(s, r, err);
+		st = in(s, r, err);
 	pg_session_destroy(s);
 	if (st != ST_OK)
 		error_wrap(err, "database %s", database->name);
@@ -137,20 +122,20 @@ static int print_report(const struct cli *cli, struct report *r)
 	return cli_print(cli, &r->text);
 }
 
-static int run_action(struct cli *cli, const struct action *action, const struct config *config)
+static int run_on_all(struct cli *cli, migrate_in *in, const struct config *config)
 {
 	const char *only = cli_option_value(cli, "database", 0);
 	struct report r = { .cli = cli, .json = cli->json ? json_array() : NULL };
 	struct error err = { 0 };
 	enum status st = ST_OK;
 	bool found = !only;
-	if (action->run == show_status && !r.json)
+	if (in == show_status && !r.json)
 		buffer_printf(&r.text, "%-16s %-32s %s\n", "DATABASE", "MIGRATION", "STATE");
 	for (size_t i = 0; i < config->database_count && st == ST_OK; i++) {
 		if (only && strcmp(only, config->databases[i].name) != 0)
 			continue;
 		found = true;
-		st = run_on(&config->databases[i], action, &r, &err);
+		st = run_on(&config->databases[i], in, &r, &err);
 	}
 	const int printed = print_report(cli, &r);
 	if (!found)
@@ -194,37 +179,27 @@ static int switch_claims(struct cli *cli, const char *consumer, const struct con
 	return cli_print(cli, &out);
 }
 
-static int migrate_claims(struct cli *cli, int argc, char **argv)
+static int run_claims(struct cli *cli, int argc, char **argv)
 {
-	if (argc != 3 || strcmp(argv[2], "daily") != 0)
+	if (argc != 2 || strcmp(argv[1], "daily") != 0)
 		return cli_usage_error(cli, "say `effectd migrate claims CONSUMER daily`");
-	if (cli->json || cli_option_given(cli, "all") || cli_option_given(cli, "database"))
-		return cli_usage_error(cli, "claims takes no options: the consumer's section names its database");
+	if (cli->json)
+		return cli_usage_error(cli, "claims has no data to give as JSON");
 	struct config *config;
 	int rc = cli_load_config(cli, &config);
 	if (rc != EXIT_FINE)
 		return rc;
-	rc = switch_claims(cli, argv[1], config);
+	rc = switch_claims(cli, argv[0], config);
 	config_destroy(config);
 	return rc;
 }
 
-int cmd_migrate(struct cli *cli, int argc, char **argv)
-{
-	if (argc > 0 && strcmp(argv[0], "claims") == 0)
-		return migrate_claims(cli, argc, argv);
-	const struct action *action = find_action(argc, argv);
-	if (!action)
-		return cli_usage_error(cli, "it cannot %s: status, up, print or claims", argv[0]);
-	if (argc > 1)
-		return cli_usage_error(cli, "one word is enough: %s", action->name);
-	if (cli->json && action->run == print_pending)
-		return cli_usage_error(cli, "print gives SQL, not JSON");
-	if (cli_option_given(cli, "all") && action->run != print_pending)
-		return cli_usage_error(cli, "--all goes with print");
-	if (cli_option_given(cli, "all"))
-		return print_all(cli);
+/* --- the command --- */
 
+static int run(struct cli *cli, int argc, migrate_in *in)
+{
+	if (argc > 0)
+		return cli_usage_error(cli, "one word is enough: %s", cli->action->name);
 	struct config *config;
 	int rc = cli_load_config(cli, &config);
 	if (rc != EXIT_FINE)
@@ -233,8 +208,36 @@ int cmd_migrate(struct cli *cli, int argc, char **argv)
 		cli_message(cli, "the configuration has no [database:NAME]: add one with its conninfo");
 		rc = EXIT_CONFIGURATION;
 	} else {
-		rc = run_action(cli, action, config);
+		rc = run_on_all(cli, in, config);
 	}
 	config_destroy(config);
 	return rc;
 }
+
+static int run_status(struct cli *cli, int argc, char **argv)
+{
+	(void)argv;
+	return run(cli, argc, show_status);
+}
+
+static int run_up(struct cli *cli, int argc, char **argv)
+{
+	(void)argv;
+	return run(cli, argc, apply_pending);
+}
+
+static int run_print(struct cli *cli, int argc, char **argv)
+{
+	(void)argv;
+	if (cli->json)
+		return cli_usage_error(cli, "print gives SQL, not JSON");
+	return argc == 0 && cli_option_given(cli, "all") ? print_all(cli) : run(cli, argc, print_pending);
+}
+
+const struct cli_action migrate_actions[] = {
+	{ "status", "", "each migration and whether it is applied", run_status },
+	{ "up", "", "apply what is missing, each file in one transaction", run_up },
+	{ "print", "", "the SQL of what is missing", run_print },
+	{ "claims", "CONSUMER daily", "keep a consumer's claims by day from now on", run_claims },
+	{ NULL },
+};

@@ -1,17 +1,14 @@
 /* effectd outbox: look at outbox rows, give them another try, drop them. A relay does the calling: a retry only makes
  * rows due, with the key that they always had. */
 #include "base/text.h"
-#include "cli/rows_command.h"
+#include "cli/rows_work.h"
 #include "relay/relay.h"
 #include <string.h>
-
-static const char *const status_words[] = { "pending", "sent", "dead", NULL };
 
 static const struct rows_table outbox_table = {
 	.row = "outbox row",
 	.nothing = "the outbox is empty",
 	.done = "sent and gone since",
-	.status_words = status_words,
 	.kind_option = "kind",
 };
 
@@ -94,12 +91,16 @@ static bool list_row(void *arg, const struct pg_result *r, int row)
 	return !w->list.failed;
 }
 
-static int run_list(struct cli *cli, const struct rows_choice *choice)
+static int run_list(struct cli *cli, int argc, char **argv)
 {
+	CLEANUP(rows_choice_finish) struct rows_choice choice = { 0 };
+	int rc = rows_choose(cli, &outbox_table, argc, argv, &choice);
+	if (rc != EXIT_FINE)
+		return rc;
 	struct rows_work w = {
-		.cli = cli, .table = &outbox_table, .choice = choice, .sql = list_sql, .each = list_row
+		.cli = cli, .table = &outbox_table, .choice = &choice, .sql = list_sql, .each = list_row
 	};
-	const int rc = rows_work_run(&w);
+	rc = rows_work_run(&w);
 	return rc == EXIT_FINE ? rows_work_tell_missing(&w) : rc;
 }
 
@@ -151,12 +152,16 @@ static enum status show(void *arg, struct pg_session *s, const struct rows_place
 	return st;
 }
 
-static int run_show(struct cli *cli, const struct rows_choice *choice)
+static int run_show(struct cli *cli, int argc, char **argv)
 {
-	if (choice->id_count != 1)
+	CLEANUP(rows_choice_finish) struct rows_choice choice = { 0 };
+	int rc = rows_choose(cli, &outbox_table, argc, argv, &choice);
+	if (rc != EXIT_FINE)
+		return rc;
+	if (choice.id_count != 1)
 		return cli_usage_error(cli, "show takes one id: list shows them");
-	struct shown v = { .cli = cli, .choice = choice };
-	const int rc = rows_on_databases(cli, &outbox_table, choice, show, &v);
+	struct shown v = { .cli = cli, .choice = &choice };
+	rc = rows_on_databases(cli, &outbox_table, &choice, show, &v);
 	const bool found = v.out.len > 0;
 	const int printed = found && rc == EXIT_FINE ? cli_print(cli, &v.out) : EXIT_FINE;
 	buffer_finish(&v.out);
@@ -192,20 +197,24 @@ static enum status notify(void *arg, struct pg_session *s, const struct rows_pla
 	return pg_query(s, "NOTIFY " RELAY_CHANNEL, NULL, 0, NULL, err);
 }
 
-static int run_retry(struct cli *cli, const struct rows_choice *choice)
+static int run_retry(struct cli *cli, int argc, char **argv)
 {
+	CLEANUP(rows_choice_finish) struct rows_choice choice = { 0 };
+	int rc = rows_choose_to_change(cli, &outbox_table, argc, argv, &choice);
+	if (rc != EXIT_FINE)
+		return rc;
 	const bool dry = cli_option_given(cli, "dry-run");
 	struct rows_work w = {
 		.cli = cli,
 		.table = &outbox_table,
-		.choice = choice,
+		.choice = &choice,
 		.action_words = action_words,
 		.sql = dry ? retry_look_sql : retry_sql,
 		.each = acted_row,
 	};
-	int rc = rows_work_run(&w);
+	rc = rows_work_run(&w);
 	if (rc == EXIT_FINE && !dry && w.actions[RETRY] > 0)
-		rc = rows_on_databases(cli, &outbox_table, choice, notify, NULL);
+		rc = rows_on_databases(cli, &outbox_table, &choice, notify, NULL);
 	if (rc != EXIT_FINE)
 		return rc;
 	rc = rows_work_tell_missing(&w);
@@ -219,29 +228,29 @@ static int run_retry(struct cli *cli, const struct rows_choice *choice)
 	return rc;
 }
 
-static int run_drop(struct cli *cli, const struct rows_choice *choice)
+static int run_drop(struct cli *cli, int argc, char **argv)
 {
+	CLEANUP(rows_choice_finish) struct rows_choice choice = { 0 };
+	int rc = rows_choose_to_change(cli, &outbox_table, argc, argv, &choice);
+	if (rc != EXIT_FINE)
+		return rc;
 	struct rows_work w = {
 		.cli = cli,
 		.table = &outbox_table,
-		.choice = choice,
+		.choice = &choice,
 		.action_words = action_words,
 		.each = acted_row,
 	};
-	const int rc = rows_work_drop(&w, drop_look_sql, drop_sql);
+	rc = rows_work_drop(&w, drop_look_sql, drop_sql);
 	if (w.actions[WAIT] > 0)
 		cli_message(cli, "%zu left: they are being called at this moment, try again", w.actions[WAIT]);
 	return rc;
 }
 
-static const struct rows_action actions[] = {
-	{ "list", run_list, { NULL }, false },
-	{ "show", run_show, { NULL }, false },
-	{ "retry", run_retry, { "all", "dry-run" }, true },
-	{ "drop", run_drop, { "all", "dry-run", "yes" }, true },
+const struct cli_action outbox_actions[] = {
+	{ "list", "[ID]...", "what waits, what is sent, what failed", run_list },
+	{ "show", "ID", "one row with its payload", run_show },
+	{ "retry", "[ID]...", "have a relay call again, with the same idempotency keys", run_retry },
+	{ "drop", "[ID]...", "remove for good: their calls never happen", run_drop },
+	{ NULL },
 };
-
-int cmd_outbox(struct cli *cli, int argc, char **argv)
-{
-	return rows_command(cli, argc, argv, &outbox_table, actions, ARRAY_LEN(actions));
-}

@@ -2,24 +2,13 @@
  * marks rows as due. */
 #include "base/text.h"
 #include "cli/parked.h"
-#include "cli/rows_command.h"
-
-static const char *const status_words[] = { "retry", "dead", NULL };
-
-static const char *const reason_words[] = {
-#define X(id, name) name,
-	PARK_REASONS(X)
-#undef X
-		NULL,
-};
+#include "cli/rows_work.h"
 
 const struct rows_table parked_table = {
 	.row = "parked message",
 	.nothing = "nothing is parked",
 	.done = "applied",
-	.status_words = status_words,
 	.kind_option = "reason",
-	.kind_words = reason_words,
 };
 
 #define FROM_CHOSEN_SQL " FROM effectd.parked_messages AS p WHERE" ROWS_CHOSEN_SQL("p", "reason", "parked_at")
@@ -92,12 +81,16 @@ static bool list_row(void *arg, const struct pg_result *r, int row)
 	return !w->list.failed;
 }
 
-static int run_list(struct cli *cli, const struct rows_choice *choice)
+static int run_list(struct cli *cli, int argc, char **argv)
 {
+	CLEANUP(rows_choice_finish) struct rows_choice choice = { 0 };
+	int rc = rows_choose(cli, &parked_table, argc, argv, &choice);
+	if (rc != EXIT_FINE)
+		return rc;
 	struct rows_work w = {
-		.cli = cli, .table = &parked_table, .choice = choice, .sql = list_sql, .each = list_row
+		.cli = cli, .table = &parked_table, .choice = &choice, .sql = list_sql, .each = list_row
 	};
-	const int rc = rows_work_run(&w);
+	rc = rows_work_run(&w);
 	return rc == EXIT_FINE ? rows_work_tell_missing(&w) : rc;
 }
 
@@ -117,19 +110,23 @@ static bool acted_row(void *arg, const struct pg_result *r, int row)
 	return !w->list.failed;
 }
 
-static int run_retry(struct cli *cli, const struct rows_choice *choice)
+static int run_retry(struct cli *cli, int argc, char **argv)
 {
+	CLEANUP(rows_choice_finish) struct rows_choice choice = { 0 };
+	int rc = rows_choose_to_change(cli, &parked_table, argc, argv, &choice);
+	if (rc != EXIT_FINE)
+		return rc;
 	const bool dry = cli_option_given(cli, "dry-run");
 	struct rows_work w = {
 		.cli = cli,
 		.table = &parked_table,
-		.choice = choice,
+		.choice = &choice,
 		.action_words = action_words,
 		.sql = dry ? retry_look_sql : retry_sql,
 		.own = cli_option_given(cli, "beyond-window") ? "yes" : "no",
 		.each = acted_row,
 	};
-	int rc = rows_work_run(&w);
+	rc = rows_work_run(&w);
 	if (rc != EXIT_FINE)
 		return rc;
 	rc = rows_work_tell_missing(&w);
@@ -151,36 +148,40 @@ static int run_retry(struct cli *cli, const struct rows_choice *choice)
 	return w.actions[REFUSE] > 0 ? EXIT_FAILED : rc;
 }
 
-static int run_drop(struct cli *cli, const struct rows_choice *choice)
+static int run_drop(struct cli *cli, int argc, char **argv)
 {
+	CLEANUP(rows_choice_finish) struct rows_choice choice = { 0 };
+	int rc = rows_choose_to_change(cli, &parked_table, argc, argv, &choice);
+	if (rc != EXIT_FINE)
+		return rc;
 	struct rows_work w = {
 		.cli = cli,
 		.table = &parked_table,
-		.choice = choice,
+		.choice = &choice,
 		.action_words = action_words,
 		.each = acted_row,
 	};
 	return rows_work_drop(&w, drop_look_sql, drop_sql);
 }
 
-static int run_show(struct cli *cli, const struct rows_choice *choice)
+static int run_show(struct cli *cli, int argc, char **argv)
 {
+	CLEANUP(rows_choice_finish) struct rows_choice choice = { 0 };
+	int rc = rows_choose(cli, &parked_table, argc, argv, &choice);
+	if (rc != EXIT_FINE)
+		return rc;
 	const bool body = cli_option_given(cli, "body");
-	if (choice->id_count != 1)
+	if (choice.id_count != 1)
 		return cli_usage_error(cli, "show takes one id: list shows them");
 	if (body && cli->json)
 		return cli_usage_error(cli, "--body gives the body as it is, not JSON");
-	return parked_show(cli, choice, body);
+	return parked_show(cli, &choice, body);
 }
 
-static const struct rows_action actions[] = {
-	{ "list", run_list, { NULL }, false },
-	{ "show", run_show, { "body" }, false },
-	{ "retry", run_retry, { "all", "dry-run", "beyond-window" }, true },
-	{ "drop", run_drop, { "all", "dry-run", "yes" }, true },
+const struct cli_action parked_actions[] = {
+	{ "list", "[ID]...", "what is parked, and why", run_list },
+	{ "show", "ID", "one message with all its properties", run_show },
+	{ "retry", "[ID]...", "have the daemon try again", run_retry },
+	{ "drop", "[ID]...", "remove for good: their effects never happen", run_drop },
+	{ NULL },
 };
-
-int cmd_parked(struct cli *cli, int argc, char **argv)
-{
-	return rows_command(cli, argc, argv, &parked_table, actions, ARRAY_LEN(actions));
-}

@@ -290,14 +290,9 @@ static int run_list(struct cli *cli, int argc, char **argv)
 	return rc;
 }
 
-int cmd_plugin(struct cli *cli, int argc, char **argv)
-{
-	if (argc > 0 && strcmp(argv[0], "list") == 0)
-		return run_list(cli, argc - 1, argv + 1);
-	if (argc > 0 && strcmp(argv[0], "show") == 0)
-		return run_show(cli, argc - 1, argv + 1);
-	if (argc > 0 && strcmp(argv[0], "new") == 0)
-		return plugin_new(cli, argc - 1, argv + 1);
-	return argc > 0 ? cli_usage_error(cli, "it cannot %s a plugin: list, show or new", argv[0])
-			: cli_usage_error(cli, "list, show or new?");
-}
+const struct cli_action plugin_actions[] = {
+	{ "list", "[FOLDER]", "what can be loaded from plugin_dir, or from another folder", run_list },
+	{ "show", "FILE", "what a plugin declares: options, statements, versions", run_show },
+	{ "new", "NAME", "write a project for a plugin of your own into ./NAME", plugin_new },
+	{ NULL },
+};

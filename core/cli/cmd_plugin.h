@@ -4,6 +4,8 @@
 
 #include "cli/cli.h"
 
+extern const char *const plugin_languages[]; /* ends with NULL */
+
 int plugin_new(struct cli *cli, int argc, char **argv);
 
 #endif

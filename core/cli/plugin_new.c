@@ -1,7 +1,7 @@
 /* effectd plugin new: a small project that builds, passes its test and runs as it is. Nothing that exists is touched.
  */
 #include "cli/cmd_plugin.h"
-#include "cli/skeleton.h"
+#include "cli/embedded.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,23 +12,26 @@ enum { NAME_BYTES_MAX = 40 };
 
 static const char example[] = "example"; /* what the project is called in the skeleton */
 
+enum { C, CXX, RUST, SQL };
+const char *const plugin_languages[] = { [C] = "c", [CXX] = "c++", [RUST] = "rust", [SQL] = "sql", NULL };
+
 static const struct language {
-	const char *name;
 	const char *parts[3];
 	const char *next; /* what to do then, in the project */
 } languages[] = {
-	{ "c", { "all", "built", "c" }, "meson setup build && meson test -C build" },
-	{ "c++", { "all", "built", "cxx" }, "meson setup build && meson test -C build" },
-	{ "rust", { "all", "built", "rust" }, "./build.sh" },
-	{ "sql", { "all", "sql" }, "./test.py" },
+	[C] = { { "all", "built", "c" }, "meson setup build && meson test -C build" },
+	[CXX] = { { "all", "built", "cxx" }, "meson setup build && meson test -C build" },
+	[RUST] = { { "all", "built", "rust" }, "./build.sh" },
+	[SQL] = { { "all", "sql" }, "./test.py" },
 };
 
+/* name was checked: it is one of plugin_languages. NULL: C. */
 static const struct language *find_language(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_LEN(languages); i++)
-		if (strcmp(languages[i].name, name) == 0)
-			return &languages[i];
-	return NULL;
+	size_t i = C;
+	while (name && strcmp(plugin_languages[i], name) != 0)
+		i++;
+	return &languages[i];
 }
 
 static bool has_part(const struct language *language, const char *part)
@@ -80,7 +83,7 @@ static bool make_folder(const char *path)
 	return mkdir(folder, 0777) == 0 || errno == EEXIST;
 }
 
-static bool write_file(const char *path, const struct skeleton_file *file, const char *name)
+static bool write_file(const char *path, const struct embedded_file *file, const char *name)
 {
 	CLEANUP(buffer_finish) struct buffer text = { 0 };
 	add_named(&text, file->text, name);
@@ -99,7 +102,7 @@ static int write_project(struct cli *cli, const struct language *language, const
 		cli_message(cli, "%s: %m", name);
 		return EXIT_FAILED;
 	}
-	for (const struct skeleton_file *file = skeleton_files; file->part; file++) {
+	for (const struct embedded_file *file = skeleton_files; file->part; file++) {
 		CLEANUP(buffer_finish) struct buffer path = { 0 };
 		if (!has_part(language, file->part))
 			continue;
@@ -119,12 +122,9 @@ static int write_project(struct cli *cli, const struct language *language, const
 
 int plugin_new(struct cli *cli, int argc, char **argv)
 {
-	const char *wanted = cli_option_value(cli, "lang", 0);
-	const struct language *language = find_language(wanted ? wanted : "c");
+	const struct language *language = find_language(cli_option_value(cli, "lang", 0));
 	if (argc != 1)
 		return cli_usage_error(cli, "new takes one name: the plugin's, which becomes a folder here");
-	if (!language)
-		return cli_usage_error(cli, "--lang %s is not known: c, c++, rust or sql", wanted);
 	if (!is_plain_name(argv[0]))
 		return cli_usage_error(cli,
 				       "the name %s cannot be a consumer, a table and a C function alike: small "

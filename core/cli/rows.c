@@ -16,20 +16,6 @@ static int one_value(const struct cli *cli, const char *option, const char **ret
 	return cli_option_value(cli, option, 1) ? cli_usage_error(cli, "--%s can be given once", option) : EXIT_FINE;
 }
 
-static int one_word(const struct cli *cli, const char *option, const char *const *words, const char **ret)
-{
-	const int rc = one_value(cli, option, ret);
-	if (rc != EXIT_FINE || !*ret || !words)
-		return rc;
-	for (const char *const *word = words; *word; word++)
-		if (strcmp(*ret, *word) == 0)
-			return EXIT_FINE;
-	CLEANUP(buffer_finish) struct buffer all = { 0 };
-	for (const char *const *word = words; *word; word++)
-		buffer_printf(&all, "%s%s", all.len ? ", " : "", *word);
-	return cli_usage_error(cli, "--%s %s: there is %s", option, *ret, buffer_text(&all));
-}
-
 static int one_duration(const struct cli *cli, const char *option, char *ret_ms, size_t size)
 {
 	const char *text;
@@ -86,14 +72,27 @@ int rows_choose(const struct cli *cli, const struct rows_table *table, int argc,
 	if (rc == EXIT_FINE)
 		rc = one_value(cli, "database", &ret->database);
 	if (rc == EXIT_FINE)
-		rc = one_word(cli, "status", table->status_words, &ret->status);
+		rc = one_value(cli, "status", &ret->status);
 	if (rc == EXIT_FINE)
-		rc = one_word(cli, table->kind_option, table->kind_words, &ret->kind);
+		rc = one_value(cli, table->kind_option, &ret->kind);
 	if (rc == EXIT_FINE)
 		rc = one_duration(cli, "older-than", ret->older_ms, sizeof(ret->older_ms));
 	if (rc == EXIT_FINE)
 		rc = one_duration(cli, "newer-than", ret->newer_ms, sizeof(ret->newer_ms));
 	return rc == EXIT_FINE ? choose_ids(cli, argc, argv, ret) : rc;
+}
+
+int rows_choose_to_change(const struct cli *cli, const struct rows_table *table, int argc, char **argv,
+			  struct rows_choice *ret)
+{
+	const int rc = rows_choose(cli, table, argc, argv, ret);
+	if (rc != EXIT_FINE)
+		return rc;
+	const bool everything = rows_choice_is_everything(ret), all = cli_option_given(cli, "all");
+	if (everything && !all)
+		return cli_usage_error(cli, "%s what? Ids, --consumer, --%s, ..., or --all", cli->action->name,
+				       table->kind_option);
+	return all && !everything ? cli_usage_error(cli, "--all goes with nothing that chooses") : EXIT_FINE;
 }
 
 void rows_choice_finish(struct rows_choice *c)

@@ -9,18 +9,16 @@
 
 /* What can be chosen by. */
 struct rows_table {
-	const char *row;                 /* what messages call one row */
-	const char *nothing;             /* the sentence for no row at all */
-	const char *done;                /* what became of a row that went away as it should */
-	const char *const *status_words; /* of --status; ends with NULL */
-	const char *kind_option;         /* the option that compares the table's own column, "reason" */
-	const char *const *kind_words;   /* its words, ends with NULL; NULL: any */
+	const char *row;         /* what messages call one row */
+	const char *nothing;     /* the sentence for no row at all */
+	const char *done;        /* what became of a row that went away as it should */
+	const char *kind_option; /* the option that compares the table's own column, "reason" */
 };
 
 /* Options of every command on rows; the table's own one is added by the verb. */
-#define ROWS_OPTIONS                                                                                             \
+#define ROWS_OPTIONS(statuses)                                                                                   \
 	{ "consumer", "NAME", "only rows of this consumer" }, { "key", "KEY", "only rows of this message key" }, \
-		{ "status", "STATUS", "only rows with this status" },                                            \
+		{ "status", "STATUS", "only rows with this status", .words = (statuses) },                       \
 		{ "older-than", "TIME", "only rows that are there for longer: 30min 12h 7d" },                   \
 		{ "newer-than", "TIME", "only rows that came since then" },                                      \
 	{                                                                                                        \
@@ -35,9 +33,12 @@ struct rows_choice {
 	char older_ms[24], newer_ms[24];
 };
 
-/* From ids among the arguments and from options. EXIT_USAGE with a message when they are wrong. */
+/* From ids among the arguments and from options. EXIT_USAGE with a message when they are wrong; *ret is to be finished
+ * all the same. rows_choose_to_change() wants it said of which rows, be it all. */
 int rows_choose(const struct cli *cli, const struct rows_table *table, int argc, char **argv,
 		struct rows_choice *ret) MUST_USE;
+int rows_choose_to_change(const struct cli *cli, const struct rows_table *table, int argc, char **argv,
+			  struct rows_choice *ret) MUST_USE;
 void rows_choice_finish(struct rows_choice *c);
 bool rows_choice_is_everything(const struct rows_choice *c); /* nothing was said */
 

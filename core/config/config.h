@@ -139,6 +139,11 @@ enum status config_load(struct config **ret, const char *path, config_report *re
  * NULL: out of memory. */
 char *config_read_runtime_dir(const char *path);
 
+/* The names of all [KIND:NAME] sections, as far as path and what it includes can be read; nothing is checked, no value
+ * is looked at. For those who only offer names. */
+typedef void config_name(void *arg, const char *name);
+void config_read_names(const char *path, const char *kind, config_name *each, void *arg);
+
 /* One owner more, each of which calls config_destroy(): the last call frees. One thread only. */
 struct config *config_hold(struct config *c);
 void config_destroy(struct config *c); /* NULL is fine */

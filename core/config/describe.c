@@ -1,19 +1,8 @@
+#include "base/text.h"
 #include "config/private.h"
 #include "config/value.h"
 #include <stdio.h>
 #include <string.h>
-
-static void describe_words(const struct config_key *key, char *text, size_t size)
-{
-	size_t used = 0;
-	*text = '\0';
-	for (size_t i = 0; key->words[i] && used < size; i++)
-		used += (size_t)snprintf(text + used, size - used, "%s%s",
-					 i == 0              ? ""
-					 : key->words[i + 1] ? ", "
-							     : " or ",
-					 key->words[i]);
-}
 
 void describe_values(const struct config_key *key, char *text, size_t size)
 {
@@ -27,7 +16,7 @@ void describe_values(const struct config_key *key, char *text, size_t size)
 		[KEY_INCLUDE] = "a path or a pattern",
 	};
 	if (key->words) {
-		describe_words(key, text, size);
+		text_enumerate(key->words, text, size);
 	} else if (key->type == KEY_INT || key->type == KEY_DURATION || key->type == KEY_SIZE) {
 		char min[32], max[32];
 		value_format(key, key->min, min, sizeof(min));
@@ -41,4 +30,14 @@ void describe_values(const struct config_key *key, char *text, size_t size)
 const char *describe_default(const struct config_key *key)
 {
 	return key->fallback ? key->fallback : key->sample;
+}
+
+const char *describe_reload(const struct config_key *key)
+{
+	static const char *const words[] = {
+		[RELOAD_LIVE] = "at once",
+		[RELOAD_CONSUMER] = "consumer",
+		[RELOAD_PROCESS] = "restart",
+	};
+	return words[key->reload];
 }

@@ -88,4 +88,13 @@ extern const struct config_kind config_kinds[KIND_COUNT];
 const struct config_key *key_find(const struct config_kind *kind, const char *name, const char **ret_member,
 				  size_t *ret_member_len, bool *ret_from_file);
 
+/* What a value may be: `1 to 64`, `yes or no`, `a path`. */
+void describe_values(const struct config_key *key, char *text, size_t size);
+
+/* When a change of the key takes effect: `at once`, `consumer`, `restart`. */
+const char *describe_reload(const struct config_key *key);
+
+/* The default as samples show it, or what they show where there is none. */
+const char *describe_default(const struct config_key *key);
+
 #endif

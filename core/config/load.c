@@ -72,12 +72,17 @@ static void complete_sections(struct loader *l, const char *path)
 	(void)s;
 }
 
-static void read_all(struct loader *l, const char *path)
+static void read_files(struct loader *l, const char *path)
 {
 	l->private->files = loader_alloc(l, FILES_MAX * sizeof(*l->private->files));
 	l->identities = loader_alloc(l, FILES_MAX * sizeof(*l->identities));
 	if (!l->out_of_memory)
 		files_load(l, path);
+}
+
+static void read_all(struct loader *l, const char *path)
+{
+	read_files(l, path);
 	if (!l->out_of_memory)
 		complete_sections(l, path);
 	if (!l->out_of_memory)
@@ -99,6 +104,18 @@ char *config_read_runtime_dir(const char *path)
 	read_all(&l, path);
 	loader_report(&l, ignore, NULL);
 	return l.out_of_memory ? NULL : strdup(c->process.runtime_dir);
+}
+
+void config_read_names(const char *path, const char *kind, config_name *each, void *arg)
+{
+	CLEANUP(destroy_config) struct config *c = create_config();
+	if (!c)
+		return;
+	struct loader l = { .config = c, .private = c->private };
+	read_files(&l, path);
+	for (const struct section *s = c->private->sections; s; s = s->next)
+		if (s->name && strcmp(s->kind->name, kind) == 0)
+			each(arg, s->name);
 }
 
 enum status config_load(struct config **ret, const char *path, config_report *report, void *arg)

@@ -151,12 +151,4 @@ void check_all(struct loader *l);
 /* Adds value with every secret in it replaced; true: something was. */
 bool mask_value(const struct config_key *key, const char *name, const char *value, struct buffer *out);
 
-/* --- describe.c --- */
-
-/* What a value may be: `1 to 64`, `yes or no`, `a path`. */
-void describe_values(const struct config_key *key, char *text, size_t size);
-
-/* The default as samples show it, or what they show where there is none. */
-const char *describe_default(const struct config_key *key);
-
 #endif

@@ -31,11 +31,6 @@ static void add_default(struct buffer *out, const struct config_key *key)
 
 static void add_row(struct buffer *out, const struct config_key *key)
 {
-	static const char *const reload[] = {
-		[RELOAD_LIVE] = "at once",
-		[RELOAD_CONSUMER] = "consumer",
-		[RELOAD_PROCESS] = "restart",
-	};
 	char values[128];
 	describe_values(key, values, sizeof(values));
 	buffer_printf(out, "| `%s%s`", key->name, key->type == KEY_FAMILY ? "NAME" : "");
@@ -43,7 +38,7 @@ static void add_row(struct buffer *out, const struct config_key *key)
 		buffer_printf(out, " `%s%s_file`", key->name, key->type == KEY_FAMILY ? "NAME" : "");
 	buffer_printf(out, " | %s | ", values);
 	add_default(out, key);
-	buffer_printf(out, " | %s | %s", reload[key->reload], key->help);
+	buffer_printf(out, " | %s | %s", describe_reload(key), key->help);
 	if (key->sample && !key->computed) {
 		buffer_puts(out, " Example: ");
 		add_code(out, key->sample);

@@ -6,23 +6,11 @@
 
 enum { COLUMNS = 100 };
 
-/* Text as comment lines, broken at spaces. */
+/* Text as comment lines. */
 static void add_comment(struct buffer *out, const char *text)
 {
-	size_t column = 0;
-	while (*text) {
-		const size_t len = strcspn(text, " ");
-		if (column > 0 && column + 1 + len > COLUMNS) {
-			buffer_puts(out, "\n");
-			column = 0;
-		}
-		buffer_puts(out, column == 0 ? "# " : " ");
-		column += column == 0 ? 2 : 1;
-		buffer_add(out, text, len);
-		column += len;
-		text += len;
-		text += *text == ' ';
-	}
+	buffer_puts(out, "# ");
+	buffer_wrap(out, text, strlen("# "), "# ", COLUMNS);
 	buffer_puts(out, "\n");
 }
 

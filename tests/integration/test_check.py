@@ -329,7 +329,8 @@ def test_config_show_knows_the_environment_and_masks(tmp_path):
     (["check", "-x"], "there is no option -x"),
     (["check", "-c"], "-c needs an argument"),
     (["check", "file.ini"], "unexpected argument file.ini"),
-    (["config"], "`show` or `default`"),
+    (["config"], "show or default?"),
+    (["config", "show", "--markdown"], "does not go with show"),
     (["config", "shw"], "did you mean show?"),
 ])
 def test_wrong_usage_exits_2_and_says_what_is_right(args, text):

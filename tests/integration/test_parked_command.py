@@ -199,7 +199,7 @@ def test_what_is_wrong_is_said(stage, parked):
     assert "nothing is parked" in parked("list").stderr
     assert "no parked message is like that" in parked("list", "--reason", "sql").stderr
     assert "there is no parked message" in parked("show", 17, rc=1).stderr
-    for wrong, why in [(["list", "--reason", "sqll"], "bad_key, bad_body"), (["list", "--status", "pending"], "retry, dead"),
+    for wrong, why in [(["list", "--reason", "sqll"], "bad_key, bad_body"), (["list", "--status", "pending"], "retry or dead"),
                        (["list", "--older-than", "soon"], "12h"), (["list", "seventeen"], "is no id"),
                        (["show"], "one id"), (["retry"], "--all"), (["drop", "--yes"], "--all"),
                        (["retry", "--yes", "--all"], "does not go with retry"), (["list", "--body"], "does not go"),

@@ -97,9 +97,22 @@ static void a_failure_is_remembered_and_nothing_more_added(void **state)
 	assert_string_equal(buffer_text(&b), "new");
 }
 
+static void text_is_wrapped_between_words(void **state)
+{
+	(void)state;
+	CLEANUP(buffer_finish) struct buffer b = { 0 };
+	buffer_puts(&b, "ab ");
+	buffer_wrap(&b, "one two three much-too-long-a-word end", 3, "  ", 10);
+	assert_string_equal(buffer_text(&b), "ab one two\n  three\n  much-too-long-a-word\n  end");
+	buffer_clear(&b);
+	buffer_wrap(&b, "", 0, "  ", 10);
+	assert_string_equal(buffer_text(&b), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(text_is_wrapped_between_words),
 		cmocka_unit_test(an_empty_buffer_is_empty_text),
 		cmocka_unit_test(pieces_follow_each_other),
 		cmocka_unit_test(text_is_terminated_at_every_length),

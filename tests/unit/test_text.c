@@ -364,9 +364,24 @@ static void a_word_of_any_length_may_be_asked_for(void **state)
 	assert_string_equal(text_nearest("queue", long_words), "queues");
 }
 
+static void words_are_enumerated_and_cut_to_fit(void **state)
+{
+	(void)state;
+	char text[16];
+	text_enumerate((const char *const[]){ "a", "b", "c", NULL }, text, sizeof(text));
+	assert_string_equal(text, "a, b or c");
+	text_enumerate((const char *const[]){ "a", NULL }, text, sizeof(text));
+	assert_string_equal(text, "a");
+	text_enumerate((const char *const[]){ NULL }, text, sizeof(text));
+	assert_string_equal(text, "");
+	text_enumerate((const char *const[]){ "a", "b", "c", NULL }, text, 6);
+	assert_string_equal(text, "a, b ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(words_are_enumerated_and_cut_to_fit),
 		cmocka_unit_test(utf8_of_all_lengths_is_accepted),
 		cmocka_unit_test(utf8_that_decoders_disagree_about_is_refused),
 		cmocka_unit_test(a_character_in_pieces_at_the_end_is_refused),

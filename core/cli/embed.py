@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Write the skeletons' files as a C table: embed.py FOLDER OUTPUT FILE..., each FILE relative to FOLDER."""
+"""Write files as a C table of cli/embedded.h: embed.py TABLE FOLDER OUTPUT FILE..., each FILE relative to FOLDER."""
 import os
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "sql"))
 from embed import c_string  # noqa: E402
 
-HEAD = """/* Made from core/cli/skeleton by its embed.py. */
-#include "cli/skeleton.h"
+HEAD = """/* Made by core/cli/embed.py. */
+#include "cli/embedded.h"
 
-const struct skeleton_file skeleton_files[] = {
+const struct embedded_file {table}[] = {{
 """
 
 
@@ -24,9 +24,10 @@ def entry(folder, name):
     return f'\t{{ "{part}", "{path}", {executable},\n{text} }},\n'
 
 
-def main(folder, output, *names):
+def main(table, folder, output, *names):
     with open(output, "w", encoding="utf-8") as out:
-        out.write(HEAD + "".join(entry(folder, name) for name in names) + "\t{ NULL, NULL, false, NULL },\n};\n")
+        out.write(HEAD.format(table=table) + "".join(entry(folder, name) for name in names)
+                  + "\t{ NULL, NULL, false, NULL },\n};\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-/* What commands on rows share beyond choosing and walking: their actions, the list that is printed, what is asked
- * before something goes for good. */
-#ifndef CLI_ROWS_COMMAND_H
-#define CLI_ROWS_COMMAND_H
+/* What commands on rows share beyond choosing and walking: the list that is printed, what is asked before something
+ * goes for good. */
+#ifndef CLI_ROWS_WORK_H
+#define CLI_ROWS_WORK_H
 
 #include "cli/rows.h"
 
@@ -42,16 +42,5 @@ int rows_work_tell_missing(const struct rows_work *w);
 /* Drops what is chosen, with --yes or once a person agreed: both statements say what goes, as the action `drop`, and
  * the second one does it. With --dry-run nothing does. */
 int rows_work_drop(struct rows_work *w, const char *look_sql, const char *drop_sql);
-
-struct rows_action {
-	const char *name;
-	int (*run)(struct cli *cli, const struct rows_choice *choice);
-	const char *options[4]; /* beside those that choose */
-	bool changes;           /* so it must be said of which rows */
-};
-
-/* The command: finds the action, looks whether its options are its own, chooses, runs. */
-int rows_command(struct cli *cli, int argc, char **argv, const struct rows_table *table,
-		 const struct rows_action *actions, size_t count);
 
 #endif

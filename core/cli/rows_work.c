@@ -1,4 +1,4 @@
-#include "cli/rows_command.h"
+#include "cli/rows_work.h"
 #include "base/text.h"
 #include <stdio.h>
 #include <string.h>
@@ -126,58 +126,4 @@ int rows_work_drop(struct rows_work *w, const char *look_sql, const char *drop_s
 		if (w->actions[i] > 0 && strcmp(w->action_words[i], "drop") == 0)
 			cli_message(w->cli, "%zu %s", w->actions[i], dry ? "would be dropped" : "dropped");
 	return rows_work_tell_missing(w);
-}
-
-/* ---- the command ---- */
-
-static bool takes(const struct rows_action *action, const char *option)
-{
-	for (size_t i = 0; i < ARRAY_LEN(action->options) && action->options[i]; i++)
-		if (strcmp(action->options[i], option) == 0)
-			return true;
-	return false;
-}
-
-/* An option of another action would be ignored in silence. */
-static const char *misplaced_option(const struct cli *cli, const struct rows_action *action,
-				    const struct rows_action *actions, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		for (size_t j = 0; j < ARRAY_LEN(actions[i].options) && actions[i].options[j]; j++)
-			if (cli_option_given(cli, actions[i].options[j]) && !takes(action, actions[i].options[j]))
-				return actions[i].options[j];
-	return NULL;
-}
-
-static int run(struct cli *cli, const struct rows_action *action, const char *misplaced, const struct rows_table *table,
-	       const struct rows_choice *choice)
-{
-	const bool everything = rows_choice_is_everything(choice), all = cli_option_given(cli, "all");
-	if (misplaced)
-		return cli_usage_error(cli, "--%s does not go with %s", misplaced, action->name);
-	if (action->changes && everything && !all)
-		return cli_usage_error(cli, "%s what? Ids, --consumer, --%s, ..., or --all", action->name,
-				       table->kind_option);
-	if (all && !everything)
-		return cli_usage_error(cli, "--all goes with nothing that chooses");
-	return action->run(cli, choice);
-}
-
-int rows_command(struct cli *cli, int argc, char **argv, const struct rows_table *table,
-		 const struct rows_action *actions, size_t count)
-{
-	if (argc == 0)
-		return cli_usage_error(cli, "list, show, retry or drop?");
-	const struct rows_action *action = NULL;
-	for (size_t i = 0; i < count && !action; i++)
-		if (strcmp(argv[0], actions[i].name) == 0)
-			action = &actions[i];
-	if (!action)
-		return cli_usage_error(cli, "it cannot %s: list, show, retry or drop", argv[0]);
-	struct rows_choice choice;
-	int rc = rows_choose(cli, table, argc - 1, argv + 1, &choice);
-	if (rc == EXIT_FINE)
-		rc = run(cli, action, misplaced_option(cli, action, actions, count), table, &choice);
-	rows_choice_finish(&choice);
-	return rc;
 }
