@@ -13,8 +13,9 @@
 
 enum {
 	WORKERS_MOST = 64,
-	DRAW_MS = 200,      /* on a terminal */
-	SAY_MS = 10 * 1000, /* elsewhere */
+	DRAW_MS = 200,       /* on a terminal */
+	SAY_MS = 10 * 1000,  /* elsewhere */
+	WAITS_MS = 2 * 1000, /* there, the least time between two lines when it begins to wait */
 };
 
 static uint64_t outcome(const struct consumer *c, enum outcome which)
@@ -48,17 +49,15 @@ static void add_bar(struct buffer *out, double share)
 }
 
 /* What was read is a little ahead of what is applied; the bar shows the reading. */
-static void say_progress(struct feed *f, const struct consumer *c, int64_t begun_ms, bool draw)
+static void say_progress(const struct feed_progress *p, const struct consumer *c, int64_t begun_ms, bool draw)
 {
 	CLEANUP(buffer_finish) struct buffer out = { 0 };
-	struct feed_progress p;
-	feed_progress(f, &p);
 	const double seconds = (double)(clock_mono_ms() - begun_ms) / 1000;
 	const double rate = seconds > 0 ? (double)settled(c) / seconds : 0;
 	if (draw)
 		buffer_puts(&out, "\r\033[K");
-	if (p.bytes_total > 0) {
-		const double share = (double)p.bytes / (double)p.bytes_total;
+	if (p->bytes_total > 0) {
+		const double share = (double)p->bytes / (double)p->bytes_total;
 		add_bar(&out, share);
 		if (share > 0.001 && share < 1) {
 			const int64_t rest = (int64_t)(seconds / share - seconds);
@@ -68,8 +67,8 @@ static void say_progress(struct feed *f, const struct consumer *c, int64_t begun
 	buffer_printf(&out,
 		      "%" PRIu64 " lines, %.0f/s: %" PRIu64 " applied, %" PRIu64 " duplicate, %" PRIu64 " rejected",
 		      settled(c), rate, outcome(c, OUTCOME_APPLIED), outcome(c, OUTCOME_DUPLICATE), rejected(c));
-	if (p.waiting[0])
-		buffer_printf(&out, "; waiting: %s", p.waiting);
+	if (p->waiting[0])
+		buffer_printf(&out, "; waiting: %s", p->waiting);
 	if (!draw)
 		buffer_puts(&out, "\n");
 	fputs(buffer_text(&out), stderr);
@@ -84,24 +83,44 @@ static sigset_t end_signals(void)
 	return signals;
 }
 
+struct onlooker {
+	struct feed *feed;
+	const struct consumer *consumer;
+	int64_t begun_ms, said_ms;
+	bool draw;    /* on a terminal */
+	bool waiting; /* and it was said */
+};
+
+static void look_on(struct onlooker *o, bool last)
+{
+	struct feed_progress p;
+	feed_progress(o->feed, &p);
+	o->waiting = o->waiting && p.waiting[0];
+	const bool begins = p.waiting[0] && !o->waiting;
+	const int64_t now = clock_mono_ms();
+	if (!last && now < o->said_ms + (o->draw ? DRAW_MS : begins ? WAITS_MS : SAY_MS))
+		return;
+	say_progress(&p, o->consumer, o->begun_ms, o->draw);
+	o->said_ms = now;
+	o->waiting = p.waiting[0];
+}
+
 /* Until it is over. The first SIGINT or SIGTERM ends it in order, the second one at once. */
 static void watch(struct feed *f, const struct consumer *c, int64_t begun_ms)
 {
-	const bool draw = isatty(STDERR_FILENO);
-	int64_t next_ms = begun_ms + (draw ? DRAW_MS : SAY_MS);
+	struct onlooker o = {
+		.feed = f, .consumer = c, .begun_ms = begun_ms, .said_ms = begun_ms, .draw = isatty(STDERR_FILENO)
+	};
 	const sigset_t signals = end_signals();
 	while (!feed_wait(f, DRAW_MS)) {
 		if (sigtimedwait(&signals, NULL, &(struct timespec){ 0 }) > 0) {
 			feed_stop(f);
 			pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 		}
-		if (clock_mono_ms() < next_ms)
-			continue;
-		say_progress(f, c, begun_ms, draw);
-		next_ms = clock_mono_ms() + (draw ? DRAW_MS : SAY_MS);
+		look_on(&o, false);
 	}
-	if (draw) {
-		say_progress(f, c, begun_ms, draw);
+	if (o.draw) {
+		look_on(&o, true);
 		fputs("\n", stderr);
 	}
 }

@@ -20,6 +20,7 @@ enum {
 	RECONNECT_MAX_MS = 3000,
 	CONTENTION_MIN_MS = 2,
 	CONTENTION_MAX_MS = 200,
+	LONG_MS = 2000, /* somebody who looks on begins to wonder */
 };
 
 /* One worker: a thread with a session, a plugin instance and a heart. */
@@ -36,6 +37,10 @@ struct feeder {
 	int64_t window_ms;        /* -1: for good */
 	int64_t clock_ahead_ms;   /* the database's clock before ours */
 	char name[80];
+
+	/* For those who look on: since when it does the same, and is that waiting for lines? */
+	_Atomic int64_t since_ms;
+	_Atomic bool reading;
 };
 
 struct feed {
@@ -106,8 +111,15 @@ static void back_off(struct feeder *w, const struct error *err)
 		(void)pause_ms(w->feed, backoff_next_ms(&w->backoff));
 }
 
+static void look_on(struct feeder *w, bool reading)
+{
+	atomic_store(&w->since_ms, clock_mono_ms());
+	atomic_store(&w->reading, reading);
+}
+
 static void worked(struct feeder *w)
 {
+	look_on(w, false);
 	if (w->failing_since_ms != 0)
 		say_waiting(w->feed, "");
 	w->failing_since_ms = 0;
@@ -172,7 +184,10 @@ static int64_t oldest_event_ms(const struct feeder *w)
 static bool wait_for_more(struct feeder *w)
 {
 	const int64_t notify = w->tell.notify_ms, wake = earlier(exact_wake_ms(w->exact), notify);
-	if (input_wait(w->feed->input, wake) || clock_mono_ms() >= notify)
+	look_on(w, true);
+	const bool more = input_wait(w->feed->input, wake);
+	look_on(w, false);
+	if (more || clock_mono_ms() >= notify)
 		return true;
 	if (exact_held(w->exact) == 0)
 		return false;
@@ -234,6 +249,7 @@ static void *feeder_main(void *arg)
 {
 	struct feeder *w = arg;
 	struct feed *f = w->feed;
+	look_on(w, false);
 	while (pause_ms(f, 0) && (!have_database(w) || turn(w)))
 		;
 	exact_give_back(w->exact);
@@ -357,6 +373,29 @@ bool feed_wait(struct feed *f, int64_t ms)
 	return atomic_load(&f->running) == 0;
 }
 
+/* What shows by its length alone: a lock, a slow statement, a plugin that computes, a pipe that gives nothing. */
+static void tell_long(struct feed *f, char *text, size_t size)
+{
+	const int64_t now = clock_mono_ms();
+	int64_t longest = 0;
+	int reading = 0;
+	for (int i = 0; i < f->started; i++) {
+		struct feeder *w = &f->feeders[i];
+		const int64_t ms = now - atomic_load(&w->since_ms);
+		if (atomic_load(&w->reading))
+			reading += ms >= LONG_MS;
+		else if (ms > longest)
+			longest = ms;
+	}
+	if (longest >= LONG_MS)
+		snprintf(text, size,
+			 "a batch is under way for %" PRId64 " s; pg_stat_activity shows what it waits for, by "
+			 "application_name %s",
+			 longest / 1000, f->feeders[0].name);
+	else if (reading == f->started)
+		snprintf(text, size, "for more lines");
+}
+
 void feed_progress(struct feed *f, struct feed_progress *ret)
 {
 	struct input_progress in;
@@ -365,6 +404,8 @@ void feed_progress(struct feed *f, struct feed_progress *ret)
 	pthread_mutex_lock(&f->lock);
 	memcpy(ret->waiting, f->waiting, sizeof(ret->waiting));
 	pthread_mutex_unlock(&f->lock);
+	if (!ret->waiting[0])
+		tell_long(f, ret->waiting, sizeof(ret->waiting));
 }
 
 enum status feed_finish(struct feed *f, struct error *err)

@@ -253,6 +253,22 @@ def test_relays_are_told_of_the_rows_that_it_commits(db, vhost, daemon, runtime_
     assert 2 <= len(heard) <= took / 0.1 + 1
 
 
+def test_what_it_waits_for_is_said(scripted, stage):
+    """A pipe that gives nothing, then a lock that somebody holds."""
+    process = scripted(database={"lock_timeout": "30s"}).start("-", "--beyond-window")
+    try:
+        with stage.gate() as open_gate:
+            assert any("waiting: for more lines" in line for line in process.stderr)
+            process.stdin.write(text([script("gate")]))
+            process.stdin.close()
+            assert any("waiting: a batch is under way for" in line and "effectd/work/feed" in line
+                       for line in process.stderr)
+            open_gate()
+        assert process.wait(30) == 0 and "1 applied" in process.stdout.read()
+    finally:
+        process.kill()
+
+
 @pytest.mark.slow
 def test_broken_off_and_fed_again_everything_is_there_once(loyalty, db):
     """SIGINT ends it in order; kill -9 ends it anyhow."""
