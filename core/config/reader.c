@@ -56,7 +56,7 @@ static bool check_bytes(struct reader *r, const char *line, size_t len)
 
 static bool check_key(struct reader *r, const char *key, size_t len)
 {
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.@-";
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.@-{}";
 	if (len == 0)
 		problem(r, "there is no key before =");
 	else if (len > KEY_BYTES_MAX)
@@ -65,7 +65,7 @@ static bool check_key(struct reader *r, const char *key, size_t len)
 			       KEY_BYTES_MAX);
 	else if (strspn(key, allowed) != len)
 		loader_problem(r->loader, r->place, r->section ? r->section->title : NULL, NULL,
-			       "the key %s has other characters than letters, digits and _ . @ -",
+			       "the key %s has other characters than letters, digits and _ . @ - { }",
 			       loader_quote(key, len).text);
 	else
 		return true;

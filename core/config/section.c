@@ -191,13 +191,17 @@ static void unknown_key(struct loader *l, const struct section *s, struct config
 }
 
 /* The content of KEY_file without its last line end. NULL: reported. */
-static const char *read_content(struct loader *l, const struct section *s, struct config_place place, const char *name,
-				const char *path)
+static const char *read_content(struct loader *l, const struct section *s, const struct setting *setting,
+				const char *name, const char *path)
 {
+	const struct config_place place = setting->place;
 	struct error err = { 0 };
 	struct file_content content = { 0 };
 	if (file_read(path, CONTENT_BYTES_MAX, FILE_ANY, &content, &err) != ST_OK) {
-		loader_problem(l, place, s->title, name, "%s %s", path, err.text);
+		/* A member's name is the user's own, and may end so by chance. */
+		loader_problem(l, place, s->title, name, "%s %s%s", path, err.text,
+			       setting->key->type == KEY_FAMILY ? ": what ends in _file takes its value from a file"
+								: "");
 		return NULL;
 	}
 	AUTOFREE char *data = content.data;
@@ -235,7 +239,7 @@ static void set_value(struct loader *l, struct section *s, struct setting *setti
 	setting->value = NULL;
 	setting->written = file_resolve(l, setting->place.file, expanded);
 	if (setting->written)
-		setting->value = read_content(l, s, setting->place, name, setting->written);
+		setting->value = read_content(l, s, setting, name, setting->written);
 	if (setting->value && !*setting->value && !(setting->key->flags & KEY_MAY_BE_EMPTY)) {
 		loader_problem(l, setting->place, s->title, name, "the file is empty");
 		setting->value = NULL;

@@ -23,6 +23,15 @@ static const char *member_of(const char *option, const char *prefix)
 	return strncmp(option, prefix, len) == 0 && option[len] == '.' ? option + len + 1 : NULL;
 }
 
+/* A name of the user's own may stand in braces, as in SQL: one that ends in _file must, for the configuration takes
+ * where.log_file for where.log with its value in a file. NULL: out of memory. */
+static const char *without_braces(struct pool *pool, const char *name)
+{
+	const size_t len = strlen(name);
+	const bool braces = len > 2 && name[0] == '{' && name[len - 1] == '}';
+	return pool_text(pool, name + braces, len - 2 * braces);
+}
+
 static const char *value_of_option(struct reading *r, const char *option)
 {
 	return effectd_option_text(r->setup, option);
@@ -176,17 +185,19 @@ static void read_outbox(struct reading *r)
 	for (size_t i = 0; self->outbox && (option = r->setup->host->option_name(r->setup, i)); i++) {
 		struct outbox *o = &self->outbox[self->outbox_count];
 		struct reason why;
-		if (!member_of(option, "outbox"))
+		const char *name = member_of(option, "outbox");
+		if (!name)
 			continue;
 		const char *kept = pool_text(&self->pool, option, strlen(option));
-		if (!kept)
+		const char *kind = without_braces(&self->pool, name);
+		if (!kept || !kind)
 			return;
-		if (!outbox_parse(&self->pool, kept, value_of_option(r, option), o, &why)) {
+		if (!outbox_parse(&self->pool, kept, kind, value_of_option(r, option), o, &why)) {
 			wrong(r, option, why.text);
 			continue;
 		}
-		o->has_key = read_outbox_template(r, "outbox_key", o->kind, &o->key);
-		o->has_order = read_outbox_template(r, "outbox_order", o->kind, &o->order);
+		o->has_key = read_outbox_template(r, "outbox_key", name, &o->key);
+		o->has_order = read_outbox_template(r, "outbox_order", name, &o->order);
 		if (!o->has_key && !self->claims)
 			wrong(r, option, "without a claim it needs a plugin.outbox_key.KIND");
 		self->outbox_count++;
@@ -231,7 +242,7 @@ static void read_conditions(struct reading *r)
 		struct condition *c = &self->conditions[self->condition_count];
 		struct reason why;
 		const char *name = member_of(option, "where"), *value = value_of_option(r, option);
-		if (!name)
+		if (!name || !(name = without_braces(&self->pool, name)))
 			continue;
 		c->option = pool_text(&self->pool, option, strlen(option));
 		c->value = pool_text(&self->pool, value, strlen(value));

@@ -54,8 +54,9 @@ bool config_compare(struct sql_effect *self, struct effectd_setup *setup);
 
 /* ---- outbox.c ---- */
 
-/* The row of outbox.KIND. */
-bool outbox_parse(struct pool *pool, const char *option, const char *value, struct outbox *ret, struct reason *why);
+/* The row of outbox.KIND, of which option and kind are kept. */
+bool outbox_parse(struct pool *pool, const char *option, const char *kind, const char *value, struct outbox *ret,
+		  struct reason *why);
 
 /* Behind what is there. */
 bool outbox_add_payload(const struct outbox *o, const struct effectd_message *msg, struct text *out,

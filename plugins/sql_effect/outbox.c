@@ -19,9 +19,10 @@ static bool parse_member(struct pool *pool, const char *item, size_t len, struct
 	return (ret->name && *ret->name) || because(why, "a name is missing before =");
 }
 
-bool outbox_parse(struct pool *pool, const char *option, const char *value, struct outbox *ret, struct reason *why)
+bool outbox_parse(struct pool *pool, const char *option, const char *kind, const char *value, struct outbox *ret,
+		  struct reason *why)
 {
-	*ret = (struct outbox){ .option = option, .kind = strchr(option, '.') + 1 };
+	*ret = (struct outbox){ .option = option, .kind = kind };
 	struct member *members = pool_alloc(pool, (strlen(value) / 2 + 1) * sizeof(*members));
 	if (!members)
 		return because(why, "out of memory");

@@ -112,6 +112,14 @@ def test_two_events_never_get_one_key(shop):
     assert reason == "rejected" and 'a has ":" in it' in detail
 
 
+def test_names_that_end_like_a_file_s_key_stand_in_braces(shop):
+    shop.deliver("sql_effect", "mails", [{"id": 1, "log_file": "a"}, {"id": 2, "log_file": "b"}, {"id": 3}],
+                 **{"plugin.key": "{id}", "plugin.where.{log_file}": "a", "plugin.outbox.{send_file}": "id",
+                    "plugin.outbox_key.{send_file}": "mail:{id}"})
+    assert shop.db.rows("SELECT kind, idempotency_key FROM effectd.outbox") == [("send_file", "mail:1")]
+    assert shop.outcomes == {"applied": 1, "ignored": 2}
+
+
 # ---- mistakes ----
 
 GOOD = {"plugin.key": "order-completed:{order_id}", "plugin.sql.1": "UPDATE balances SET points = 1 WHERE customer_id = :id"}
@@ -140,6 +148,7 @@ MISTAKES = [  # an option, its value, the option whose line is named, what is sa
     ("outbox.mail", "@timestamp", "outbox.mail", "has no form in JSON"),
     ("outbox_key.mail", "{a}", "outbox_key.mail", "there is no plugin.outbox.mail"),
     ("statement.1", "SELECT 1", "statement.1", "no such option"),
+    ("where.log_file", "a", "where.log_file", "what ends in _file takes its value from a file"),
     ("sample", "{", "sample", "the body is not JSON"),
     ("sample", '{"order_id": 1}', "sql.1", "plugin.sample has no id"),
     ("sample", '{"id": 1}', "key", "plugin.sample has no order_id"),
