@@ -96,11 +96,11 @@ static void set_socket_options(struct amqp_session *s)
 }
 
 static enum status connect_socket(struct amqp_session *s, const struct amqp_params *params,
-				  const struct amqp_connection_info *url, struct error *err)
+				  const struct amqp_address *url, struct error *err)
 {
-	amqp_socket_t *socket = url->ssl ? make_tls_socket(s, params, err) : amqp_tcp_socket_new(s->conn);
+	amqp_socket_t *socket = url->tls ? make_tls_socket(s, params, err) : amqp_tcp_socket_new(s->conn);
 	if (!socket)
-		return url->ssl ? err->status : error_oom(err);
+		return url->tls ? err->status : error_oom(err);
 	const struct timeval limit = { .tv_sec = CONNECT_S };
 	int rc = amqp_socket_open_noblock(socket, url->host, url->port, &limit);
 	if (rc != AMQP_STATUS_OK)
@@ -126,8 +126,8 @@ static amqp_table_entry_t true_entry(const char *key)
 	return e;
 }
 
-static enum status login(struct amqp_session *s, const struct amqp_params *params,
-			 const struct amqp_connection_info *url, struct error *err)
+static enum status login(struct amqp_session *s, const struct amqp_params *params, const struct amqp_address *url,
+			 struct error *err)
 {
 	/* Without the first the broker is silent when a consumed queue is deleted, without the last a wrong password
 	 * looks like a network fault. */
@@ -182,16 +182,16 @@ static bool stopping(struct waiter *waiter)
 static enum status open_steps(struct amqp_session *s, const struct amqp_params *params, struct waiter *waiter,
 			      struct error *err)
 {
-	AUTOFREE char *text = strdup(params->url); /* decoded in place, url points into it */
+	CLEANUP(amqp_address_finish) struct amqp_address url = { 0 };
 	s->conn = amqp_new_connection();
-	if (!text || !s->conn)
+	if (!s->conn)
 		return error_oom(err);
-	struct amqp_connection_info url;
-	if (amqp_parse_url(text, &url) != AMQP_STATUS_OK)
-		return error_set(err, ST_INVALID, "the broker's url must look like amqp://user@host:5672/%%2f");
+	enum status st = amqp_address_parse(&url, params->url, err);
+	if (st != ST_OK)
+		return st;
 	if (stopping(waiter))
 		return error_set(err, ST_STOPPED, "stopped while connecting to the broker");
-	enum status st = connect_socket(s, params, &url, err);
+	st = connect_socket(s, params, &url, err);
 	if (st != ST_OK)
 		return st;
 	if (stopping(waiter))

@@ -22,6 +22,18 @@ struct amqp_params {
 	const char *connection_name; /* shown by the broker: effectd/CONSUMER/WORKER */
 };
 
+/* What a URL says, with rabbitmq-c's defaults for what it does not. The texts are text's. */
+struct amqp_address {
+	const char *host, *user, *password, *vhost;
+	int port;
+	bool tls;
+	char *text;
+};
+
+/* ST_INVALID: it is no URL of a broker. */
+enum status amqp_address_parse(struct amqp_address *ret, const char *url, struct error *err) MUST_USE;
+void amqp_address_finish(struct amqp_address *a);
+
 enum amqp_declare { AMQP_DECLARE_NO, AMQP_DECLARE_PASSIVE, AMQP_DECLARE_YES };
 
 struct amqp_argument {

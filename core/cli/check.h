@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "pg/session.h"
 #include "run/consumer.h"
+#include "run/interlock.h"
 #include <jansson.h>
 
 struct check {
@@ -12,6 +13,7 @@ struct check {
 	const struct config *config;
 	struct consumer
 		*consumers; /* config->consumer_count of them; plugin NULL: it cannot be loaded, which was said */
+	struct interlock_queue *queues; /* the same number: what --live found out */
 	size_t problems;
 	int exit_code;                                   /* the gravest so far */
 	json_t *problem_list, *warning_list, *fact_list; /* with --json, else NULL */
@@ -23,8 +25,13 @@ struct check_subject {
 	char title[80];   /* consumer loyalty, for facts */
 	struct config_place place;
 };
-
 struct check_subject check_subject_of(const char *kind, const char *name, struct config_place place);
+
+/* 250ms, 30s, 12h, 30d: exactly. */
+struct check_span {
+	char text[32];
+};
+struct check_span check_span(int64_t ms);
 
 /* A config_report; arg is the struct check. */
 void check_report(void *arg, const struct config_problem *problem);
@@ -49,6 +56,15 @@ int check_peer_exit_code(const struct error *err);
 
 /* Asks every server that a consumer or a relay uses. */
 void check_live(struct check *c);
+void check_broker(struct check *c, const struct config_broker *config);
+
+/* What the broker does to the messages of a queue, and what that means for effects that happen once. */
+struct management;
+struct queue_facts;
+void check_queue_facts(struct check *c, const struct config_consumer *config, const struct queue_facts *q);
+/* And where its dead letters end; anything but ST_OK: the management interface did not say. */
+enum status check_dead_letters(struct check *c, const struct config_consumer *config, struct management *m,
+			       const char *vhost, const struct queue_facts *q, struct error *err) MUST_USE;
 
 /* check_relays.c */
 void check_targets(struct check *c);      /* without asking anybody */

@@ -1,6 +1,5 @@
-/* check --live: what only the servers know. Nothing is changed anywhere: sessions are opened as a worker opens them,
- * statements are prepared and described but not executed, queues are looked at. */
-#include "amqp/session.h"
+/* check --live: what only the databases know; check_broker.c asks the brokers. Nothing is changed anywhere: sessions
+ * are opened as a worker opens them, statements are prepared and described but not executed, queues are looked at. */
 #include "cli/check.h"
 #include "pg/migrate.h"
 #include "plugin/instance.h"
@@ -19,8 +18,7 @@ static const char connections_sql[] =
 	"             nullif(r.rolconnlimit, -1), nullif(d.datconnlimit, -1))"
 	"  FROM pg_roles AS r, pg_database AS d WHERE r.rolname = current_user AND d.datname = current_database()";
 
-/* RabbitMQ's default: a delivery that is not settled by then closes the channel. */
-enum { CONSUMER_TIMEOUT_S = 30 * 60, RETENTION_SESSIONS = 2 };
+enum { RETENTION_SESSIONS = 2, DAY_MS = 24 * 60 * 60 * 1000 };
 
 /* What the role must be allowed to; $1: whether there is a consumer, $2: whether there is a relay. */
 static const char privileges_sql[] =
@@ -184,9 +182,12 @@ static void tell_guarantee(struct check *c, const struct check_subject *s, const
 		check_fact(c, s->title, "no claims: the plugin's deciding statement tells duplicates");
 	else if (config->retention_ms < 0)
 		check_fact(c, s->title, "each key's effect commits at most once, for good");
+	else if (config->retention_ms % DAY_MS == 0)
+		check_fact(c, s->title, "each key's effect commits at most once within its window of %" PRId64 " days",
+			   config->retention_ms / DAY_MS);
 	else
-		check_fact(c, s->title, "each key's effect commits at most once within its window of %.4g days",
-			   (double)config->retention_ms / (24.0 * 60 * 60 * 1000));
+		check_fact(c, s->title, "each key's effect commits at most once within its window of %s",
+			   check_span(config->retention_ms).text);
 }
 
 /* What a start would do to the consumer's row, before it does it. */
@@ -251,55 +252,6 @@ static void check_database(struct check *c, const struct config_database *config
 	for (size_t i = 0; i < c->config->consumer_count; i++)
 		if (c->consumers[i].config->database == config && c->consumers[i].plugin)
 			check_statements(c, &c->consumers[i]);
-}
-
-/* --- brokers --- */
-
-/* What was sent ahead waits for what is before it. */
-static void tell_prefetch(struct check *c, const struct check_subject *s, const struct config_consumer *config)
-{
-	check_fact(c, s->title,
-		   "prefetch %" PRId64 ": a message may take %.3g s on average, else the last of them passes the "
-		   "broker's consumer_timeout (30 min unless it is set)",
-		   config->prefetch, (double)CONSUMER_TIMEOUT_S / (double)config->prefetch);
-}
-
-static void check_queue(struct check *c, const struct config_consumer *config, struct amqp_session *session)
-{
-	const struct check_subject s = check_subject_of("consumer", config->name, config->place);
-	struct error err = { 0 };
-	uint32_t ready = 0;
-	enum status st = amqp_session_ready(session, config->queue, &ready, &err);
-	if (st == ST_OK) {
-		check_fact(c, s.title, "queue %s has %u messages ready; its arguments and policies are not known",
-			   config->queue, (unsigned)ready);
-		tell_prefetch(c, &s, config);
-	} else if (st == ST_REFUSED && err.code == 404 && config->declare == DECLARE_YES)
-		check_fact(c, s.title, "queue %s does not exist yet: it will be made (declare = yes)", config->queue);
-	else
-		check_error(c, &s, config->queue_place, "queue", check_peer_exit_code(&err), &err);
-}
-
-static void check_broker(struct check *c, const struct config_broker *config)
-{
-	const struct check_subject s = check_subject_of("broker", config->name, config->place);
-	struct error err = { 0 };
-	struct amqp_session *session = NULL;
-	struct amqp_params params;
-	for (size_t i = 0; i < c->config->consumer_count; i++) {
-		const struct config_consumer *consumer = c->consumers[i].config;
-		if (consumer->broker != config)
-			continue;
-		params_of_broker(config, "effectd/check", &params);
-		if (!session && amqp_session_open(&session, &params, &wait_alone, &err) != ST_OK) {
-			check_error(c, &s, s.place, NULL, check_peer_exit_code(&err), &err);
-			return;
-		}
-		check_queue(c, consumer, session);
-	}
-	if (session)
-		check_fact(c, s.title, "logged in");
-	amqp_session_destroy(session);
 }
 
 void check_live(struct check *c)

@@ -1,6 +1,6 @@
 /* effectd check: the configuration and the plugins, every problem in one run; with --live also what the servers say. */
+#include "base/text.h"
 #include "cli/check.h"
-#include "run/interlock.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,13 +91,24 @@ void check_error(struct check *c, const struct check_subject *s, struct config_p
 		check_problem(c, exit_code, place, s->section, key, "%s", err->text);
 }
 
-/* 403: user, password or permission; 530: virtual host, or a login is wanted; 535: SMTP's word for a wrong password.
- * Else what was refused does not fit what is there. */
+/* 403, and 401 of the management interface: user, password or permission; 530: virtual host, or a login is wanted; 535:
+ * SMTP's word for a wrong password. Else what was refused does not fit what is there. */
 int check_peer_exit_code(const struct error *err)
 {
+	static const int permission[] = { 401, 403, 530, 535 };
 	if (err->status != ST_REFUSED)
 		return cli_exit_code(err);
-	return err->code == 403 || err->code == 530 || err->code == 535 ? EXIT_PERMISSION : EXIT_CONFIGURATION;
+	for (size_t i = 0; i < ARRAY_LEN(permission); i++)
+		if (err->code == permission[i])
+			return EXIT_PERMISSION;
+	return EXIT_CONFIGURATION;
+}
+
+struct check_span check_span(int64_t ms)
+{
+	struct check_span s;
+	text_format_duration(ms, s.text, sizeof(s.text));
+	return s;
 }
 
 /* --- plugins --- */
@@ -135,7 +146,7 @@ static void warn_of_window(void *arg, const char *key, const char *text)
 static void check_windows(struct check *c)
 {
 	for (size_t i = 0; i < c->config->consumer_count; i++)
-		interlock_check(&c->config->consumers[i], warn_of_window,
+		interlock_check(&c->config->consumers[i], &c->queues[i], warn_of_window,
 				&(struct warned){ c, &c->config->consumers[i] });
 }
 
@@ -194,14 +205,16 @@ static int check(struct check *c, bool live)
 		return conclude(c, live);
 	c->config = config;
 	AUTOFREE struct consumer *consumers = calloc(config->consumer_count + 1, sizeof(*consumers));
+	AUTOFREE struct interlock_queue *queues = calloc(config->consumer_count + 1, sizeof(*queues));
 	c->consumers = consumers;
+	c->queues = queues;
 	int rc = EXIT_INTERNAL;
-	if (consumers) {
+	if (consumers && queues) {
 		check_plugins(c);
-		check_windows(c);
 		check_targets(c);
 		if (live)
 			check_live(c);
+		check_windows(c); /* with what the brokers said */
 		rc = conclude(c, live);
 	}
 	for (size_t i = 0; consumers && i < config->consumer_count; i++)

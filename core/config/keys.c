@@ -99,7 +99,9 @@ static const struct config_key broker_keys[] = {
 	  .help = "Checks the broker's certificate and name. Without it anyone in between can read and answer." },
 	{ "management_url", KEY_TEXT, KEY_FROM_FILE, AT(management_url), .sample = "http://127.0.0.1:15672",
 	  .check = value_check_http_url, .mask = MASK_URL, .reload = RELOAD_LIVE,
-	  .help = "The broker's management interface: the only way to see a queue's arguments and policies." },
+	  .help = "The broker's management interface, which `check --live` asks for arguments and policies of queues; "
+		  "as "
+		  "the user of url unless it names one. https:// takes the tls_ keys of this section." },
 };
 #undef AT
 #undef CONTENT

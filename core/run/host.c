@@ -48,7 +48,7 @@ enum status consumer_host(struct consumer *c, struct pg_session *s, bool serves,
 			 LOG_STR("next", "the next pass of retention deletes the claims in between; copies of their "
 					 "messages are not recognised after that"));
 	if (st == ST_OK && first)
-		interlock_check(config, warn_of_window, NULL);
+		interlock_check(config, NULL, warn_of_window, NULL);
 	if (st != ST_OK && first)
 		atomic_store(&c->registered, false);
 	return st;

@@ -30,11 +30,11 @@ static struct span span(int64_t ms)
 	return s;
 }
 
-/* How long the queue keeps a message, if it is we who say so; 0: not known. */
-static int64_t queue_ms(const struct config_consumer *c)
+/* How long the queue keeps a message: as the broker says, or if it is we who make the queue; 0: not known. */
+static int64_t queue_ms(const struct config_consumer *c, const struct interlock_queue *queue)
 {
-	int64_t ms = 0;
-	for (size_t i = 0; i < c->queue_args.count; i++)
+	int64_t ms = queue->ttl_ms;
+	for (size_t i = 0; ms == 0 && i < c->queue_args.count; i++)
 		if (strcmp(c->queue_args.list[i].name, "x-message-ttl") == 0 &&
 		    !text_parse_int(c->queue_args.list[i].value, &ms))
 			ms = 0;
@@ -42,9 +42,10 @@ static int64_t queue_ms(const struct config_consumer *c)
 }
 
 /* From the first attempt to the last one. */
-static int64_t retry_ms(const struct config_consumer *c)
+static int64_t retry_ms(const struct config_consumer *c, const struct interlock_queue *queue)
 {
 	int64_t sum = 0, delay = c->retry_min_ms;
+	(void)queue;
 	for (int64_t i = 1; i < c->max_attempts; i++) {
 		sum += delay;
 		delay = delay > c->retry_max_ms / 2 ? c->retry_max_ms : 2 * delay;
@@ -52,33 +53,38 @@ static int64_t retry_ms(const struct config_consumer *c)
 	return sum;
 }
 
-static int64_t hold_ms(const struct config_consumer *c)
+static int64_t hold_ms(const struct config_consumer *c, const struct interlock_queue *queue)
 {
-	return CONSUMER_TIMEOUT_MS + c->hold_max_ms;
+	return (queue->consumer_timeout_ms ? queue->consumer_timeout_ms : CONSUMER_TIMEOUT_MS) + c->hold_max_ms;
 }
 
 /* One row a way. */
 static const struct {
 	const char *key;
-	int64_t (*ms)(const struct config_consumer *c);
+	int64_t (*ms)(const struct config_consumer *c, const struct interlock_queue *queue);
 	const char *what;
 } ways[] = {
 	{ "queue_arg.x-message-ttl", queue_ms, "a message may wait in its queue for" },
 	{ "max_attempts", retry_ms,
 	  "retries go on for up to (and those beyond the window are not applied but parked as expired)" },
-	{ "hold_max", hold_ms, "with the broker's consumer_timeout of 30 min, a delivery can come again after" },
+	{ "hold_max", hold_ms,
+	  "with the broker's consumer_timeout (30 min unless it is set), a delivery can come again after" },
 };
 
-void interlock_check(const struct config_consumer *c, void (*warn)(void *arg, const char *key, const char *text),
-		     void *arg)
+void interlock_check(const struct config_consumer *c, const struct interlock_queue *queue,
+		     void (*warn)(void *arg, const char *key, const char *text), void *arg)
 {
+	static const struct interlock_queue unknown;
+	if (!queue)
+		queue = &unknown;
 	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
-		const int64_t ms = ways[i].ms(c);
+		const int64_t ms = ways[i].ms(c, queue);
+		const char *key = ways[i].ms == queue_ms && queue->ttl_ms ? "queue" : ways[i].key;
 		char text[320];
 		if (c->retention_ms < 0 || ms <= c->retention_ms)
 			continue;
 		snprintf(text, sizeof(text), "%s %s, but retention = %s: a copy after that is applied again",
 			 ways[i].what, span(ms).text, span(c->retention_ms).text);
-		warn(arg, ways[i].key, text);
+		warn(arg, key, text);
 	}
 }

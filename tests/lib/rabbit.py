@@ -228,7 +228,9 @@ class Rabbit:
 
 
 def _erlang_string(text):
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    """In ASCII: erl_call reads bytes, and takes each for a character."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isascii() else f"\\x{{{ord(c):x}}}" for c in escaped) + '"'
 
 
 def _sbin():

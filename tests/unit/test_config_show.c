@@ -75,7 +75,8 @@ static const char rich[] =
 	"plugin.odd = x $${HOME} ; # \"quoted\" = 1\nplugin.empty =\nplugin.secret_word = s3cret\n"
 	"[target:bus]\ntype = amqp\nurl = amqp://b/\nrouting_key = k\n"
 	"[target:web]\ntype = http\nurl = http://b/?token=s3cret\nheader.Authorization = Basic s3cret\n"
-	"[relay:r]\nkind.x = bus\nkind.y = web\n";
+	"[relay:r]\nkind.x = bus\nkind.y = web\n"
+	"[broker:three]\nurl = amqp://u@h/\nmanagement_url = https://m:s3cret@h:15671\n";
 
 static void load_rich(void)
 {
@@ -95,6 +96,7 @@ static void no_secret_is_shown(void **state)
 	assert_null(strstr(buffer_text(&ini), "s3cret"));
 	assert_null(strstr(buffer_text(&json), "s3cret"));
 	assert_non_null(strstr(buffer_text(&ini), "url = amqp://u:********@h/\n"));
+	assert_non_null(strstr(buffer_text(&ini), "management_url = https://m:********@h:15671\n"));
 	assert_non_null(strstr(buffer_text(&ini), ":8, 7 bytes in the file\npassword_file = "));
 	assert_non_null(strstr(buffer_text(&ini), ", 6 bytes with the secret\nplugin.secret_word = ********\n"));
 }
