@@ -34,11 +34,18 @@ static bool must_end(const struct lane *l)
 	return stopping(l) && clock_mono_ms() >= atomic_load(&l->order->deadline_ms);
 }
 
+static enum relay_lane_state state_of(const struct lane *l)
+{
+	if (!l->pg)
+		return RELAY_NO_DATABASE;
+	if (l->ready.first && l->driver->ops->away && l->driver->ops->away(l->driver))
+		return RELAY_TARGET_AWAY;
+	return l->failures >= FAILURES ? RELAY_TARGET_FAILS : RELAY_RUNNING;
+}
+
 static void show(struct lane *l)
 {
-	const bool fails = l->failures >= FAILURES;
-	atomic_store_explicit(&l->shown.state, l->pg ? fails ? RELAY_TARGET_FAILS : RELAY_RUNNING : RELAY_NO_DATABASE,
-			      memory_order_relaxed);
+	atomic_store_explicit(&l->shown.state, (int)state_of(l), memory_order_relaxed);
 	atomic_store_explicit(&l->shown.under_way, l->under_way, memory_order_relaxed);
 	atomic_fetch_add_explicit(&l->shown.ticks, 1, memory_order_relaxed);
 }

@@ -35,6 +35,7 @@ struct driver_ops {
 	void (*abandon)(struct driver *d);          /* every call under way ends here and now */
 	int (*fd)(const struct driver *d);          /* -1: none */
 	int64_t (*wake_ms)(const struct driver *d); /* pump by then */
+	bool (*away)(const struct driver *d);       /* it could not connect; NULL: each call connects by itself */
 };
 
 struct driver {

@@ -293,6 +293,12 @@ static int64_t wake_ms(const struct driver *d)
 	return until;
 }
 
+static bool away(const struct driver *d)
+{
+	const struct publisher *p = publisher_of(d);
+	return !p->session && p->backoff.failures > 0;
+}
+
 const struct driver_ops amqp_driver = {
 	.create = create,
 	.destroy = destroy,
@@ -302,4 +308,5 @@ const struct driver_ops amqp_driver = {
 	.abandon = abandon,
 	.fd = fd,
 	.wake_ms = wake_ms,
+	.away = away,
 };

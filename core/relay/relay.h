@@ -40,7 +40,13 @@ struct relay_kind {
 	struct histogram seconds;
 };
 
-enum relay_lane_state { RELAY_RUNNING, RELAY_NO_DATABASE, RELAY_TARGET_FAILS, RELAY_ENDED };
+enum relay_lane_state {
+	RELAY_RUNNING,
+	RELAY_NO_DATABASE,
+	RELAY_TARGET_FAILS, /* calls to it do, in a row */
+	RELAY_TARGET_AWAY,  /* rows wait, and there is no connection to call on */
+	RELAY_ENDED,
+};
 
 struct relay_lane {
 	const struct config_target *target;

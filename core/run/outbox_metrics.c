@@ -136,6 +136,12 @@ void outbox_notes(const struct view *view, struct buffer *out)
 {
 	EACH_LANE(view, each)
 	{
+		if (state_of(each.lane) == RELAY_TARGET_AWAY)
+			buffer_printf(
+				out,
+				"note: relay %s: rows wait for target %s, there is no session with its broker; the "
+				"log (broker_lost) tells why\n",
+				relay_config(each.relay)->name, each.lane->target->name);
 		if (state_of(each.lane) == RELAY_TARGET_FAILS)
 			buffer_printf(
 				out, "note: relay %s: target %s fails, it gets one call at a time until one succeeds\n",

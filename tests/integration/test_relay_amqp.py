@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from lib.monitor import Monitor
 from lib.outbox import Outbox
 from lib.wait import wait_until
 
@@ -93,6 +94,16 @@ def test_what_the_broker_refuses_is_tried_again(outbox, vhost):
     assert sorted(json.loads(body)["n"] for _, body in got) == list(range(1, 51))
 
 
+def test_rows_that_wait_for_a_broker_are_told_of(outbox):
+    monitor = Monitor()
+    row_id, = outbox.add(1)
+    with outbox.relay({"type": "amqp", "url": "amqp://127.0.0.1:9", "routing_key": QUEUE},
+                      effectd={"http_listen": monitor.listen}):
+        wait_until(lambda: "rows wait for target there" in (monitor.get("/readyz").body if monitor.reasons() == set()
+                                                            else ""), 15, "a note of it")
+        assert outbox.row(row_id)[0] == "pending"
+
+
 def test_an_exchange_that_is_missing_is_named_and_waited_for(outbox, vhost):
     vhost.declare(QUEUE)
     outbox.add(1, 5)
@@ -101,6 +112,20 @@ def test_an_exchange_that_is_missing_is_named_and_waited_for(outbox, vhost):
         vhost.bind("later", "there", QUEUE)
         outbox.wait(sent=5)
     assert {json.loads(body)["n"] for _, body in drained(vhost)} == set(range(1, 6))
+
+
+def test_a_relay_killed_before_the_confirm_publishes_again_with_the_same_message_id(outbox, vhost, fault_points):
+    vhost.declare(QUEUE)
+    outbox.add(1, 20)
+    short = {"timeout": "400ms"}
+    dying = outbox.relay(target(vhost, **short), name="dying", relay={"lease": "1s"}, fault="outbox_called=exit@5")
+    dying.start()
+    assert dying.wait_exit() == 86
+    with outbox.relay(target(vhost, **short), relay={"lease": "1s"}):
+        outbox.wait(sent=20)
+    messages = drained(vhost)
+    assert {properties.message_id for properties, _ in messages} == {f"key/{n}" for n in range(1, 21)}
+    assert all(properties.message_id == f"key/{json.loads(body)['n']}" for properties, body in messages)
 
 
 @pytest.mark.slow
