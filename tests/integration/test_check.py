@@ -240,11 +240,12 @@ def test_live_reaches_every_target_and_calls_none(check, db, vhost, certificates
 def test_live_names_every_target_that_cannot_be_called(check, db, vhost, certificates, login):
     ca = {"tls_ca_file": certificates / "ca.pem"}
     with Provider(tls=tls_context(certificates, client_ca="ca")) as sealed, \
+            Provider(tls=tls_context(certificates)) as open_to_all, \
             Mailbox(lambda command, _: "535 5.7.8 not with this password" if command == "AUTH" else None,
                     login=True, tls=tls_context(certificates)) as mailbox:
         targets = {
             "down": {"type": "http", "url": "http://127.0.0.1:9/"},
-            "strange": {"type": "http", "url": sealed.url, "tls_ca_file": certificates / "stranger.pem"},
+            "strange": {"type": "http", "url": open_to_all.url, "tls_ca_file": certificates / "stranger.pem"},
             "unknown": {"type": "http", "url": sealed.url, **ca},
             "mail": {"type": "smtp", "url": mailbox.url_as("shop"), "mail_from": "a@example.org", **ca, **login},
             "queue": {"type": "amqp", "url": vhost.url, "routing_key": "absent"},
@@ -254,7 +255,7 @@ def test_live_names_every_target_that_cannot_be_called(check, db, vhost, certifi
         done = check(relay(db, targets), "--live")
         rcs = {name: check(relay(db, {name: targets[name]}), "--live").rc for name in ("down", "mail", "queue")}
     assert done.rc == 78 and done.stderr.endswith("7 problems\n"), done.stderr
-    for name, words in {"down": "connect to", "strange": "certificate", "unknown": "does it ask for a certificate of ours",
+    for name, words in {"down": "connect to", "strange": "issuer certificate", "unknown": "does it ask for a certificate of ours",
                         "mail": "535 5.7.8 not with this password", "queue": "NOT_FOUND", "exchange": "NOT_FOUND",
                         "login": "ACCESS_REFUSED"}.items():
         line, = [line for line in done.stderr.splitlines() if f" [target:{name}] " in line]

@@ -1,10 +1,12 @@
 """The relay and HTTP targets: at least once, the same key every time, never before the commit, whatever dies."""
+import email.utils
 import json
 import os
 import re
 import threading
 import time
 from collections import Counter, defaultdict
+from decimal import Decimal
 
 import pytest
 
@@ -91,12 +93,17 @@ def test_a_repeated_call_that_meets_a_conflict_is_tried_again(outbox):
 
 
 def test_the_target_says_when_to_come_again(outbox):
-    outbox.add(1)
-    answers = {1: Answer(429, headers={"Retry-After": "2"}), 2: OK}
-    with Provider(lambda call: answers[call.nth]) as provider, outbox.http(provider):
-        outbox.wait(sent=1)
-    first, second = provider.calls
-    assert second.at - first.at >= 2
+    """In seconds, or as a date, which knows no parts of a second."""
+    outbox.add(1, 2)
+    asked = {1: lambda: "2", 2: lambda: email.utils.formatdate(time.time() + 3, usegmt=True)}
+
+    def rule(call):
+        return Answer(429, headers={"Retry-After": asked[call.body["n"]]()}) if call.nth == 1 else OK
+    with Provider(rule) as provider, outbox.http(provider):
+        outbox.wait(sent=2)
+    for n in asked:
+        first, second = [call.at for call in provider.calls if call.body["n"] == n]
+        assert second - first >= 1.8, n
 
 
 @pytest.mark.parametrize("answer, attempts, error", [
@@ -344,6 +351,18 @@ def test_a_key_of_any_text_is_one_header_line_and_stays_itself(outbox):
     assert {call.body["n"]: call.key for call in provider.calls} == {
         1: "a%20b", 2: "a%2520b", 3: "zwei%0AZeilen%0D%0AX-Evil:%201", 4: "Bestellung/%C3%BC/1", 5: "x" * 500}
     assert not any("x-evil" in call.headers for call in provider.calls)
+
+
+@pytest.mark.parametrize("body", ["payload", "envelope"])
+def test_numbers_arrive_to_the_digit(outbox, body):
+    payload = '{"id": 9223372036854775807, "near": 9007199254740993, "price": 12345678901234567890.10}'
+    outbox.db.execute("INSERT INTO effectd.outbox (consumer, kind, idempotency_key, payload) "
+                      "VALUES ('test', 'call', 'k', %s::jsonb)", (payload,))
+    with Provider() as provider, outbox.http(provider, target={"body": body}):
+        outbox.wait(sent=1)
+    got = provider.calls[0].body
+    got = got["payload"] if body == "envelope" else got
+    assert got == json.loads(payload, parse_float=Decimal) and str(got["price"]) == "12345678901234567890.10"
 
 
 def test_an_envelope_says_where_the_row_comes_from(outbox):

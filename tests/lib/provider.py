@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections import namedtuple
+from decimal import Decimal
 
 from .listener import Listener
 
@@ -69,7 +70,7 @@ class Provider:
             self._now += 1
             self.most = max(self.most, self._now)
             nth = self._counts[key] = self._counts.get(key, 0) + 1
-            call = Call(key, json.loads(body), headers, line[0].decode(), line[1].decode(), nth, time.monotonic())
+            call = Call(key, json.loads(body, parse_float=Decimal), headers, line[0].decode(), line[1].decode(), nth, time.monotonic())
             self.calls.append(call)
         try:
             if self.seen:
