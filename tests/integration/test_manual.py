@@ -1,4 +1,5 @@
 """The manual pages say what the program does: same commands, actions, options, keys, constants."""
+import json
 import os
 import re
 import shutil
@@ -84,3 +85,14 @@ def test_the_plugin_page_speaks_of_the_header(page):
         names = re.findall(r"^\t(EFFECTD_\w+) = ", enum, re.MULTILINE)
         assert len(names) >= 2 and all(re.search(rf"^ +{name}$", text, re.MULTILINE) for name in names), kind
     assert "of version " + ".".join(re.findall(r"ABI_M\w+OR (\d+)", header)) + " of the" in text
+
+
+def test_pages_and_completion_go_where_they_are_looked_for(page):
+    page("effectd.8")  # a build without scdoc has none
+    done = subprocess.run(["meson", "introspect", "--installed", build.FOLDER], capture_output=True, text=True, check=True,
+                          timeout=60)
+    places = " ".join(json.loads(done.stdout).values())
+    for end in ("man/man8/effectd.8", "man/man5/effectd.ini.5", "man/man7/effectd-plugin.7",
+                "bash-completion/completions/effectd", "zsh/site-functions/_effectd",
+                "fish/vendor_completions.d/effectd.fish"):
+        assert f"/share/{end}" in places, end
