@@ -219,8 +219,8 @@ static int run_retry(struct cli *cli, int argc, char **argv)
 		return rc;
 	rc = rows_work_tell_missing(&w);
 	if (w.actions[RETRY] > 0)
-		cli_message(cli, "%zu %s due; a relay calls them with the key they always had", w.actions[RETRY],
-			    dry ? "would be" : "are");
+		cli_message(cli, "%zu %sdue; a relay calls them with the key they always had", w.actions[RETRY],
+			    dry ? "would be " : "");
 	if (w.actions[NONE] > 0)
 		cli_message(cli, "%zu left: they are sent", w.actions[NONE]);
 	if (w.actions[WAIT] > 0)

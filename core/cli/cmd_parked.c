@@ -131,8 +131,8 @@ static int run_retry(struct cli *cli, int argc, char **argv)
 		return rc;
 	rc = rows_work_tell_missing(&w);
 	if (w.actions[APPLY] + w.actions[REMOVE] > 0)
-		cli_message(cli, "%zu %s due; the daemon applies them within seconds",
-			    w.actions[APPLY] + w.actions[REMOVE], dry ? "would be" : "are");
+		cli_message(cli, "%zu %sdue; the daemon applies them within seconds",
+			    w.actions[APPLY] + w.actions[REMOVE], dry ? "would be " : "");
 	if (w.actions[REMOVE] > 0)
 		cli_message(
 			cli,

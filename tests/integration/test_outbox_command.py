@@ -54,10 +54,10 @@ def test_a_retry_goes_out_with_the_same_key(outbox, command):
         assert {row["action"] for row in command("retry", "--all", "--dry-run", "--json")} == {"retry"}
         assert outbox.counts() == {"dead": 3}
         told = command("retry", str(ids[0]), str(ids[1]))
-        assert "2 are due" in told.stderr
+        assert "2 due" in told.stderr
         outbox.wait(sent=2, dead=1)
         told = command("retry", "--all")
-        assert "1 are due" in told.stderr and "2 left: they are sent" in told.stderr
+        assert "1 due" in told.stderr and "2 left: they are sent" in told.stderr
         outbox.wait(sent=3)
     assert sorted(provider.keys()) == ["key/1", "key/1", "key/2", "key/2", "key/3", "key/3"]
     assert set(provider.effects) == {"key/1", "key/2", "key/3"}

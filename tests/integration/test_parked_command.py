@@ -90,7 +90,7 @@ def test_rows_are_chosen_by_id_consumer_reason_status_key_and_age(parked, rows):
 def test_more_rows_than_a_chunk_are_all_shown_retried_and_dropped(stage, parked, rows):
     rows(1203)
     assert len(set(ids(parked("list", "--json")))) == 1203
-    assert "1203 are due" in parked("retry", "--all").stderr
+    assert "1203 due" in parked("retry", "--all").stderr
     assert stage.db.value("SELECT count(*) FROM effectd.parked_messages WHERE status = 'retry'") == 1203
     assert "1203 dropped" in parked("drop", "--consumer", CONSUMER, "--yes").stderr
     assert stage.db.value("SELECT count(*) FROM effectd.parked_messages") == 0
