@@ -50,7 +50,7 @@ int cli_usage_error(const struct cli *cli, const char *fmt, ...)
 int cli_exit_code(const struct error *err)
 {
 	/* 28: the server refuses the role or its password; 42501: the role may not do that */
-	if (err->status == ST_REFUSED && (strncmp(err->sqlstate, "28", 2) == 0 || strcmp(err->sqlstate, "42501") == 0))
+	if (strncmp(err->sqlstate, "28", 2) == 0 || strcmp(err->sqlstate, "42501") == 0)
 		return EXIT_PERMISSION;
 	switch (err->status) {
 	case ST_OK:

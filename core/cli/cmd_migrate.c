@@ -25,6 +25,8 @@ struct report {
 	size_t lines; /* of this database */
 };
 
+static const char heading[] = "DATABASE         MIGRATION                        STATE\n";
+
 static void add_status(void *arg, int version, const char *name, enum migration_state state)
 {
 	struct report *r = arg;
@@ -33,7 +35,8 @@ static void add_status(void *arg, int version, const char *name, enum migration_
 		json_array_append_new(r->json, json_pack("{s:s, s:i, s:s, s:s}", "database", r->database, "version",
 							 version, "name", name, "state", state_names[state]));
 	else
-		buffer_printf(&r->text, "%-16s %-32s %s\n", r->database, name, state_names[state]);
+		buffer_printf(&r->text, "%s%-16s %-32s %s\n", r->text.len == 0 ? heading : "", r->database, name,
+			      state_names[state]);
 }
 
 /* Told at once: a later migration may take an hour, or fail. */
@@ -129,8 +132,6 @@ static int run_on_all(struct cli *cli, migrate_in *in, const struct config *conf
 	struct error err = { 0 };
 	enum status st = ST_OK;
 	bool found = !only;
-	if (in == show_status && !r.json)
-		buffer_printf(&r.text, "%-16s %-32s %s\n", "DATABASE", "MIGRATION", "STATE");
 	for (size_t i = 0; i < config->database_count && st == ST_OK; i++) {
 		if (only && strcmp(only, config->databases[i].name) != 0)
 			continue;

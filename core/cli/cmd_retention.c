@@ -124,6 +124,9 @@ static enum status pass_on(const struct config_database *database, bool once, st
 	if (st == ST_OK)
 		st = once ? pass_run(&p, err) : pass_look(&p, err);
 	draw(&bar, true);
+	if (!r->json && r->text.len == 0 && (st == ST_OK || p.consumer_count > 0))
+		buffer_printf(&r->text, "%-12s %-20s %-7s %-8s %-21s %12s\n", "DATABASE", "CONSUMER", "CLAIMS",
+			      "WINDOW", "OLDEST", once ? "DELETED" : "WOULD DELETE");
 	report_pass(r, &p, !once);
 	pass_finish(&p);
 	return st;
@@ -185,9 +188,6 @@ static int run(struct cli *cli, const struct config *config, struct report *r)
 		st = forget_on(database, consumer, r, &err);
 		return st == ST_OK ? EXIT_FINE : cli_failure(cli, &err);
 	}
-	if (!r->json)
-		buffer_printf(&r->text, "%-12s %-20s %-7s %-8s %-21s %12s\n", "DATABASE", "CONSUMER", "CLAIMS",
-			      "WINDOW", "OLDEST", once ? "DELETED" : "WOULD DELETE");
 	int rc = EXIT_FINE;
 	for (size_t i = 0; i < config->database_count; i++) {
 		if (only && strcmp(only, config->databases[i].name) != 0)

@@ -175,15 +175,48 @@ static bool is_read_only(const PGconn *conn)
 	return false;
 }
 
+/* Where in the words the SQLSTATE of a refusal stands: SEVERITY:  XXXXX: what it is. NULL: nowhere. */
+static const char *find_sqlstate(const char *words, size_t len)
+{
+	enum { CODE = 5 };
+	for (const char *p = words; len >= CODE + 5 && p <= words + len - CODE - 5; p++)
+		if (strncmp(p, ":  ", 3) == 0 && strspn(p + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == CODE &&
+		    strncmp(p + 3 + CODE, ": ", 2) == 0)
+			return p + 3;
+	return NULL;
+}
+
+/* libpq keeps the SQLSTATE of a refused connection to itself, but for its verbose words. Takes it out of them, and the
+ * line that says where in PostgreSQL's source it was said. Of several hosts the last one's counts. */
+static void read_refusal(const char *verbose, struct buffer *words, char sqlstate[6])
+{
+	static const char location[] = "LOCATION:  ";
+	for (const char *line = verbose; *line;) {
+		const size_t len = strcspn(line, "\n");
+		const char *code = find_sqlstate(line, len);
+		if (code) {
+			memcpy(sqlstate, code, 5);
+			buffer_add(words, line, (size_t)(code - line));
+			buffer_printf(words, "%.*s\n", (int)(line + len - code - 7), code + 7);
+		} else if (strncmp(line, location, strlen(location)) != 0) {
+			buffer_printf(words, "%.*s\n", (int)len, line);
+		}
+		line += len + (line[len] == '\n');
+	}
+}
+
 static enum status failed(const PGconn *conn, struct error *err)
 {
-	const char *words = PQerrorMessage(conn);
+	CLEANUP(buffer_finish) struct buffer plain = { 0 };
+	char sqlstate[6] = "";
+	read_refusal(PQerrorMessage(conn), &plain, sqlstate);
+	const char *words = buffer_text(&plain);
 	/* The youngest of the settings above: an older server ends the connection before it says its version. */
 	if (strstr(words, YOUNGEST_SETTING))
 		return error_set(err, ST_INVALID, "PostgreSQL is too old: version 14 or later is needed");
 	pg_report_connection(words, ST_UNAVAILABLE, "", err);
-	if (err && is_read_only(conn))
-		memcpy(err->sqlstate, "25006", sizeof("25006"));
+	if (err)
+		memcpy(err->sqlstate, is_read_only(conn) ? "25006" : sqlstate, sizeof(err->sqlstate));
 	return ST_UNAVAILABLE;
 }
 
@@ -239,11 +272,13 @@ enum status pg_connect(PGconn **ret, const struct pg_params *params, struct wait
 	CLEANUP(finish) PGconn *conn = PQconnectStartParams(k.names, k.values, 0);
 	if (!conn)
 		return error_oom(err);
+	(void)PQsetErrorVerbosity(conn, PQERRORS_VERBOSE); /* while it is refused: see read_refusal() */
 	if (PQstatus(conn) == CONNECTION_BAD)
 		return failed(conn, err);
 	st = poll_connection(conn, waiter, patience_ms(&k), err);
 	if (st != ST_OK)
 		return st;
+	(void)PQsetErrorVerbosity(conn, PQERRORS_DEFAULT);
 	*ret = conn;
 	conn = NULL;
 	return ST_OK;

@@ -339,18 +339,6 @@ def test_wrong_usage_exits_2_and_says_what_is_right(args, text):
     assert done.rc == 2 and text in done.stderr and done.stdout == ""
 
 
-def test_help_leads_with_examples():
-    for args in (["--help"], ["check", "--help"], ["config", "--help"], ["run", "-h"]):
-        done = effectd(*args)
-        assert done.rc == 0 and done.stdout.startswith("Examples:\n  effectd "), done
-
-
-def test_what_cannot_be_written_is_an_error():
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run([build.EFFECTD, "config", "default"], stdout=full, stderr=subprocess.PIPE, check=False)
-    assert done.returncode == 1 and b"No space left" in done.stderr
-
-
 def test_a_closed_standard_stream_never_becomes_a_connection(db, vhost, runtime_dir, tmp_path):
     """A plugin that prints something would write to the broker."""
     vhost.declare("loyalty")
