@@ -3,6 +3,7 @@ import email.utils
 import json
 import os
 import re
+import subprocess
 import threading
 import time
 from collections import Counter, defaultdict
@@ -402,6 +403,19 @@ def test_a_stop_does_not_wait_for_ever(outbox):
     status, attempts, error = outbox.row(outbox.db.value("SELECT id FROM effectd.outbox"))
     assert (status, attempts, error) == ("pending", 1, "effectd stopped before the answer came")
     assert outbox.db.value("SELECT leased_until IS NULL FROM effectd.outbox")
+
+
+def test_rows_of_a_restored_database_are_sent(outbox, empty_db, daemon, runtime_dir):
+    """Nothing hangs on what a dump does not carry: transaction ids, statistics, who listened."""
+    outbox.add(1, 10)
+    dump = subprocess.run(["pg_dump", "--schema=effectd", outbox.db.conninfo], check=True, capture_output=True).stdout
+    subprocess.run(["psql", "-q", "-v", "ON_ERROR_STOP=1", empty_db.conninfo], input=dump, check=True,
+                   capture_output=True)
+    restored = Outbox(empty_db, daemon, runtime_dir)
+    restored.add(11)
+    with Provider() as provider, restored.http(provider):
+        restored.wait(sent=11)
+    assert sorted(provider.keys()) == sorted(keys(1, 11))
 
 
 def test_only_sent_rows_go_when_they_are_old(outbox):

@@ -8,6 +8,7 @@ import pytest
 from lib.outbox import Outbox
 from lib.provider import OK, Answer, Provider
 from lib.wait import wait_until
+from stage import script
 
 ROWS, LANES = 1000, 20
 MOODS = [Answer(500), Answer(429, headers={"Retry-After": "1"}), Answer(status=0), Answer(delay=0.8),
@@ -66,3 +67,27 @@ def test_a_thousand_rows_reach_a_bad_provider_once_each_and_in_order(db, daemon,
         name, number = key.split("/")
         order[name].append(int(number))
     assert all(order[f"lane{i}"] == sorted(order[f"lane{i}"]) for i in range(LANES))
+
+
+@pytest.mark.slow
+def test_the_rows_of_one_effect_are_called_with_their_keys_whoever_is_killed(stage, daemon, runtime_dir, fault_points):
+    """The consumer dies between commit and ack, the message comes again; the relay dies twice on the way."""
+    rows = 1000
+    outbox = Outbox(stage.db, daemon, runtime_dir)
+    stage.declare()
+    with Provider(lambda call: Answer(delay=0.005)) as provider:
+        relay = outbox.http(provider, kinds=("test",), target={"timeout": "2s"}, relay={"lease": "3s", "in_flight": 16})
+        dying = stage.daemon(name="dying", fault="before_ack=exit@1")
+        relay.start()
+        dying.start()
+        stage.send(script("many", *[["outbox"]] * rows))
+        assert dying.wait_exit() == 86
+        with stage.daemon():
+            for kill in range(2):
+                wait_until(lambda: len(provider.effects) > kill * 300 + 100, 60, "effects")
+                relay.kill()
+                relay.start()
+            stage.vhost.wait_empty("work")
+            outbox.wait(sent=rows, timeout=60)
+        relay.stop()
+    assert set(provider.keys()) == provider.effects.keys() == {f"work/many/{n}" for n in range(1, rows + 1)}
