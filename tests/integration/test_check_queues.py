@@ -150,17 +150,11 @@ def broker(servers_folder, certificates):
         server.destroy()
 
 
-def sections_of(broker, db, runtime_dir):
-    sections = config.base(db, broker, runtime_dir)
-    sections["broker:main"]["url"] = broker.url.replace("%C3%A9", "é")  # rabbitmq-c decodes ASCII only
-    return sections
-
-
 @pytest.fixture
 def check(broker, stage_db, runtime_dir, tmp_path):
     """Run `effectd check --live` for consumers of these queues."""
     def write(*queues, **more):
-        sections = sections_of(broker, stage_db, runtime_dir)
+        sections = config.base(stage_db, broker, runtime_dir)
         sections["broker:main"].update({"management_url": broker.server.management_url, **more})
         for number, queue in enumerate(queues):
             sections[f"consumer:c{number}"] = config.consumer("scripted", queue, **{"workers": 1, **QUEUES[queue][2]})
@@ -201,7 +195,7 @@ def test_every_queue_that_loses_messages_is_named_and_no_other_is(check):
 
 def test_a_queue_that_is_declared_otherwise_is_refused_as_check_said(check, broker, stage_db, runtime_dir, daemon):
     """What check says of a start is what a start meets."""
-    sections = sections_of(broker, stage_db, runtime_dir)
+    sections = config.base(stage_db, broker, runtime_dir)
     sections["consumer:same"] = config.consumer("scripted", "declared", **QUEUES["declared"][2])
     sections["consumer:other"] = config.consumer("scripted", "redeclared", **QUEUES["redeclared"][2])
     with daemon(sections) as one:

@@ -31,6 +31,10 @@ def test_the_story_of_a_key_is_told(stage, explain):
     assert (bad["claimed"], bad["parked"], whats(bad)) == (False, True, ["parked"])
     assert "rejected: no such" in bad["story"][0]["text"]
     assert (nobody["claimed"], nobody["parked"], whats(nobody)) == (False, False, [])
+    stage.db.execute("INSERT INTO effectd.attempts (consumer, fingerprint, crashes) "
+                     "SELECT consumer, fingerprint, 2 FROM effectd.parked_messages")
+    inside = explain("bad", "--json")["story"][-1]
+    assert inside["what"] == "inside" and "2 times when a process died" in inside["text"]
     assert "applied: another delivery of it would be a duplicate" in explain("good")
     assert explain("good").endswith("claims are kept: 30d\n")
     assert "\x1b" not in explain("bad") and "not known" in explain("nobody")
