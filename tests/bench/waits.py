@@ -25,8 +25,8 @@ def read(monitor):
 class Span:
     """A context manager around a span of a run."""
 
-    def __init__(self, name, monitor, server):
-        self.name, self._monitor, self._server = name, monitor, server
+    def __init__(self, monitor, server):
+        self._monitor, self._server = monitor, server
         self._end = threading.Event()
         self._slow = {}
         self._thread = threading.Thread(target=self._watch, daemon=True)

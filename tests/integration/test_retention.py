@@ -1,11 +1,14 @@
 """Claims that are older than their consumer's window go, those within it stay, whoever runs the pass."""
 import itertools
 import json
+import os
 import re
+import subprocess
 from datetime import timedelta
 
 import pytest
 
+from lib import build
 from lib.monitor import Monitor
 from lib.wait import wait_until
 from stage import CONSUMER, QUEUE, counted, outcomes, script
@@ -345,6 +348,23 @@ def test_dry_run_tells_what_would_go_and_changes_nothing(stage, pass_now):
         assert row["would_delete"] == 7
         assert row["window_s"] == 30 * DAY
     assert len(stage.claims()) == 9
+
+
+def test_on_a_terminal_a_bar_moves_while_claims_go(stage, daemon):
+    register(stage.db, 30)
+    age(stage.db, 300, 50)
+    age(stage.db, 10, 5, prefix="new")
+    sections = {name: keys for name, keys in stage.sections(database={"retention_batch": 100}).items()
+                if not name.startswith("consumer:")}
+    terminal, side = os.openpty()
+    done = subprocess.run([build.EFFECTD, "retention", "--once", "-c", daemon(sections).file],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=side, text=True, timeout=60)
+    os.close(side)
+    with open(terminal, "rb", buffering=0) as screen:
+        drawn = screen.read(65536).decode()
+    assert done.returncode == 0 and re.search(r"\b300$", done.stdout, re.MULTILINE), done
+    assert re.findall(r"\[([# ]{30})\] (\d+) of 300 claims", drawn)[-1] == ("#" * 30, "300"), drawn
+    assert re.search(r"\[#+ +\] [12]00 of 300 claims", drawn), drawn
 
 
 def test_forget_removes_a_consumer_with_all_its_claims(stage, pass_now):
