@@ -3,13 +3,14 @@ import base64
 import json
 import os
 import socket
+import subprocess
 import urllib.parse
 import urllib.request
 
 import pytest
 
 from integration.test_amqp_tls import listens
-from lib import config
+from lib import build, config
 from lib.daemon import effectd
 from lib.ports import free_ports
 from lib.rabbit import PASSWORD, USER, Rabbit
@@ -22,6 +23,8 @@ management.ssl.cacertfile = {folder}/ca.pem
 management.ssl.certfile = {folder}/localhost.pem
 management.ssl.keyfile = {folder}/localhost.key
 """
+# How often a queue that is declared from now on tells of itself: every 5 s if nobody says otherwise.
+TICK, TICK_MS = "(fun(Ms) -> application:set_env(rabbit, quorum_tick_interval, Ms) end)", 200
 VHOST = "shop/é %2f"  # every byte of it must be escaped
 QUORUM, CLASSIC = {"x-queue-type": "quorum"}, {"x-queue-type": "classic"}
 DEAD = {"x-dead-letter-exchange": "dead"}
@@ -134,8 +137,7 @@ def broker(servers_folder, certificates):
     try:
         server.create().start()
         wait_until(lambda: listens(server.management_port) and listens(server.tls_port), 30, "the management interface")
-        server.eval("application:set_env(rabbit, quorum_tick_interval, 200), "
-                    "application:set_env(rabbit, collect_statistics_interval, 200).")  # both 5 s
+        server.eval(f"{TICK}({TICK_MS}), application:set_env(rabbit, collect_statistics_interval, {TICK_MS}).")
         vhost = server.add_vhost(VHOST)
         declare(vhost)
         server.policy("policies", "three", "^by-policy$", **{"delivery-limit": 3, "dead-letter-exchange": "dead"})
@@ -153,12 +155,13 @@ def broker(servers_folder, certificates):
 @pytest.fixture
 def check(broker, stage_db, runtime_dir, tmp_path):
     """Run `effectd check --live` for consumers of these queues."""
-    def write(*queues, **more):
+    def write(*queues, name="effectd.ini", **more):
         sections = config.base(stage_db, broker, runtime_dir)
         sections["broker:main"].update({"management_url": broker.server.management_url, **more})
         for number, queue in enumerate(queues):
-            sections[f"consumer:c{number}"] = config.consumer("scripted", queue, **{"workers": 1, **QUEUES[queue][2]})
-        file = tmp_path / "effectd.ini"
+            settings = QUEUES[queue][2] if queue in QUEUES else {}
+            sections[f"consumer:c{number}"] = config.consumer("scripted", queue, **{"workers": 1, **settings})
+        file = tmp_path / name
         file.write_text(config.text(sections))
         return "check", "--live", "--json", "-c", file
 
@@ -234,12 +237,24 @@ def test_who_asks_and_over_what(check, broker, certificates):
 
 
 @pytest.mark.slow
-def test_a_management_interface_that_says_nothing_is_not_waited_for(check):
-    """One timeout, not one for each queue."""
+def test_what_is_not_told_is_not_waited_for_long(check, broker):
+    """An interface that says nothing: one timeout, not one for each queue. One that has no statistics of a queue yet, in
+    which its policies stand: it may have them soon."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        done = effectd(*check.write(*QUEUES, management_url=f"http://127.0.0.1:{listener.getsockname()[1]}"), timeout=60)
-    answer = json.loads(done.stdout)
+        silent = subprocess.Popen([build.EFFECTD, *map(str, check.write(
+            *QUEUES, management_url=f"http://127.0.0.1:{listener.getsockname()[1]}"))], stdout=subprocess.PIPE)
+        try:
+            broker.server.eval(f"{TICK}(60000).")
+            broker.declare("late", arguments={"x-delivery-limit": 5})
+            rc, answer = check("late", name="late.ini")
+            assert rc == 0 and "warning: its policies are not known" in "".join(findings(answer, "consumer:c0")), answer
+            assert any(text.startswith("queue late is quorum and durable; a message also leaves it after 5 returns")
+                       for text in facts(answer, "consumer c0"))
+            answer = json.loads(silent.communicate(timeout=60)[0])
+        finally:
+            broker.server.eval(f"{TICK}({TICK_MS}).")
+            silent.kill()
     problems = findings(answer, "broker:main")
-    assert done.rc == 69 and len(problems) == 1 and "timed out" in problems[0].lower(), answer
+    assert silent.returncode == 69 and len(problems) == 1 and "timed out" in problems[0].lower(), answer

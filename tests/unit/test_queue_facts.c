@@ -94,6 +94,17 @@ static void what_an_old_broker_ignores_is_ignored(void **state)
 	queue_facts_finish(&q);
 }
 
+static void without_statistics_policies_are_not_known(void **state)
+{
+	(void)state;
+	struct queue_facts known = facts_of(QUEUE("quorum", "", ""), "3.13.7");
+	struct queue_facts unknown = facts_of("{\"name\": \"q\", \"arguments\": {}}", "3.13.7");
+	assert_true(known.policies_known);
+	assert_false(unknown.policies_known);
+	queue_facts_finish(&known);
+	queue_facts_finish(&unknown);
+}
+
 static void values_of_another_kind_are_as_if_they_were_not_there(void **state)
 {
 	(void)state;
@@ -150,6 +161,7 @@ int main(void)
 		cmocka_unit_test(the_delivery_limit_is_what_the_broker_makes_of_it),
 		cmocka_unit_test(arguments_and_policies_win_where_the_broker_lets_them),
 		cmocka_unit_test(what_an_old_broker_ignores_is_ignored),
+		cmocka_unit_test(without_statistics_policies_are_not_known),
 		cmocka_unit_test(values_of_another_kind_are_as_if_they_were_not_there),
 		cmocka_unit_test(an_answer_that_is_no_queue_is_refused),
 		cmocka_unit_test(another_declaration_is_told_from_the_same),
