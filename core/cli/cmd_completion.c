@@ -9,6 +9,8 @@ static int print_script(struct cli *cli, int argc, char **argv)
 {
 	if (argc > 0)
 		return cli_usage_error(cli, "unexpected argument %s", argv[0]);
+	if (cli->json)
+		return cli_usage_error(cli, "a script is not JSON");
 	struct buffer out = { 0 };
 	for (const struct embedded_file *f = completion_files; f->part; f++)
 		if (strcmp(f->part, cli->action->name) == 0)

@@ -23,6 +23,8 @@ static int show_default(struct cli *cli, int argc, char **argv)
 {
 	if (argc > 0)
 		return cli_usage_error(cli, "unexpected argument %s", argv[0]);
+	if (cli->json)
+		return cli_usage_error(cli, "default gives a file, not JSON");
 	struct buffer out = { 0 };
 	if (cli_option_given(cli, "markdown"))
 		config_reference(&out);

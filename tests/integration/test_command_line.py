@@ -177,6 +177,9 @@ def test_wrong_usage_is_2_and_says_what_is_right(file):
             done = effectd(*command.args, *more)
             assert done.rc == 2 and done.stdout == "" and says in done.stderr, (command, more, done)
             assert done.stderr.endswith("--help shows how it is used\n"), done
+        if command.data == "text":
+            done = effectd(*command.args, "--json")
+            assert done.rc == 2 and done.stdout == "" and "not JSON" in done.stderr, (command, done)
     for command in ("parked", "outbox"):
         assert effectd(command, "show", "one", "-c", path).rc == 2
 
