@@ -203,17 +203,6 @@ static void tell_relays(struct feeder *w)
 	tell_notify(&w->tell, w->pg, w->exact);
 }
 
-/* Of the last rows: nobody comes back for them. A stop waits for that as well; it is a moment. */
-static void tell_the_rest(struct feeder *w)
-{
-	(void)tell_look(&w->tell);
-	while (w->tell.notify_ms != WAIT_FOREVER && !exact_session_lost(w->exact)) {
-		const int64_t rest_ms = w->tell.notify_ms - clock_mono_ms();
-		(void)poll(NULL, 0, rest_ms > 0 ? (int)rest_ms : 0);
-		tell_notify(&w->tell, w->pg, w->exact);
-	}
-}
-
 /* False: this worker is done. */
 static bool turn(struct feeder *w)
 {
@@ -253,7 +242,7 @@ static void *feeder_main(void *arg)
 	while (pause_ms(f, 0) && (!have_database(w) || turn(w)))
 		;
 	exact_give_back(w->exact);
-	tell_the_rest(w);
+	tell_rest(&w->tell, w->pg, w->exact);
 	pg_session_destroy(w->pg);
 	w->pg = NULL;
 	pthread_mutex_lock(&f->lock);

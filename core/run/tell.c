@@ -48,3 +48,13 @@ void tell_notify(struct tell *t, struct pg_session *s, struct exact *exact)
 	if (st != ST_REFUSED)
 		exact_detach(exact);
 }
+
+void tell_rest(struct tell *t, struct pg_session *s, struct exact *exact)
+{
+	(void)tell_look(t);
+	while (t->notify_ms != WAIT_FOREVER && !exact_session_lost(exact)) {
+		const int64_t rest_ms = t->notify_ms - clock_mono_ms();
+		(void)poll(NULL, 0, rest_ms > 0 ? (int)rest_ms : 0);
+		tell_notify(t, s, exact);
+	}
+}

@@ -27,4 +27,7 @@ bool tell_look(struct tell *t);
 /* Sends NOTIFY if there is something to tell, and it is time. With a session that the heart has, not inside a turn. */
 void tell_notify(struct tell *t, struct pg_session *s, struct exact *exact);
 
+/* At the end: nobody comes back for the last rows. Waits until it is time, which is a moment. */
+void tell_rest(struct tell *t, struct pg_session *s, struct exact *exact);
+
 #endif

@@ -199,6 +199,8 @@ static void *worker_main(void *arg)
 	while (!worker_must_end(w) && !drained(w))
 		;
 	FAULT_POINT("drain_done");
+	if (!worker_must_end(w))
+		tell_rest(&w->tell, w->pg, w->exact);
 	/* Waits for the broker's answer: every ack before it has arrived then. */
 	struct error ignored;
 	if (w->amqp && !w->broker_lost && !worker_must_end(w) && amqp_session_close_channel(w->amqp, &ignored) != ST_OK)

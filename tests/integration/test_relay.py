@@ -3,6 +3,7 @@ import email.utils
 import json
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -292,6 +293,27 @@ def test_other_processes_are_told_at_most_every_100_ms_and_not_by_the_effect_s_t
     assert len(notices) == len(heard)
     for words, i in notices:
         assert words[:i].count("BEGIN") == sum(words[:i].count(end) for end in ("COMMIT", "ROLLBACK")), words[:i]
+
+
+def test_what_is_applied_while_its_process_drains_is_told_as_well(stage, daemon, runtime_dir):
+    outbox = Outbox(stage.db, daemon, runtime_dir)
+    outbox.add(1, kind="test")
+    stage.declare()
+    with Provider() as provider, outbox.http(provider, kinds=("test",), relay={"poll_interval": "1h"}), \
+            stage.gate() as open_gate:
+        outbox.wait(sent=1)
+        host = stage.daemon().start()
+        stage.ready(host)
+        stage.send(script("gate"))
+        stage.wait_blocked()
+        stage.send(script("later", ["outbox"]))
+        stage.wait_delivered(2)
+        host.signal(signal.SIGTERM)
+        host.wait_log("event=draining")
+        open_gate()
+        assert host.wait_exit() == 0
+        assert stage.claims() == {"gate", "later"}
+        outbox.wait(sent=2)
 
 
 def test_a_lost_session_costs_a_moment(outbox):
