@@ -85,7 +85,8 @@ class Feed(Effectd):
     def start(self, scene, deliveries):
         file = write_config(scene, {"loyalty": programs.LOYALTY_ROWS}, batch_max=self.batch)
         return [scene.start([build.EFFECTD, "feed", "-c", file, "--consumer", "loyalty", "--workers",
-                             self.connections, _lines(scene)])]
+                             self.connections, "--rejects", os.path.join(scene.folder, "rejects.jsonl"),
+                             _lines(scene)])]
 
     def finish(self, scene, clients, timeout):
         return wait_all(clients, timeout)

@@ -141,7 +141,7 @@ def test_a_relay_s_lane_that_does_not_turn_gets_no_ping_and_is_not_live(db, daem
     outbox.add(1)
     with Provider() as provider, \
             outbox.http(provider, effectd={**SHORT, "http_listen": monitor.listen}, env=manager.env(1),
-                        fault="outbox_answered=delay:4000@1") as relay:
+                        fault="outbox_answered=delay:6000@1") as relay:
         wait_until(lambda: monitor.reasons() == {"stuck"}, 15, "the lane to be stuck", explain=relay.log_tail)
         assert monitor.get("/healthz").body.startswith("stuck: relay main, target there: ")
         before = manager.count("WATCHDOG=1")
