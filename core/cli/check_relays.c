@@ -1,4 +1,5 @@
 /* check, where effects leave the database: do rows of each kind have one relay, and is there whom it calls? */
+#include "base/text.h"
 #include "cli/check.h"
 #include "relay/relay.h"
 #include <inttypes.h>
@@ -83,16 +84,18 @@ enum status check_outbox(struct check *c, const struct config_database *config, 
 		const char *kind = pg_value(&result, row, 0, &len);
 		const int64_t pending = pg_value_int8(&result, row, 1), dead = pg_value_int8(&result, row, 2);
 		const struct config_relay *relay = relay_for(c->config, config, kind, (size_t)len);
+		char shown[160]; /* whoever may insert rows chooses it */
+		text_escape(shown, sizeof(shown), kind, (size_t)len);
 		if (relay)
 			check_fact(c, check_subject_of("relay", relay->name, relay->place).title,
-				   "%" PRId64 " rows of kind %.*s are pending, %" PRId64 " are dead", pending, len,
-				   kind, dead);
+				   "%" PRId64 " rows of kind %s are pending, %" PRId64 " are dead", pending, shown,
+				   dead);
 		else if (pending > 0)
 			check_warning(c, s.place, s.section, NULL,
 				      "%" PRId64
-				      " outbox rows of kind %.*s are pending, and no relay of this configuration "
-				      "takes them",
-				      pending, len, kind);
+				      " outbox rows of kind %s are pending, and no relay of this configuration takes "
+				      "them",
+				      pending, shown);
 	}
 	return st;
 }

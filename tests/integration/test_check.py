@@ -209,7 +209,7 @@ def test_live_reaches_every_target_and_calls_none(check, db, vhost, certificates
     vhost.bind("out", "there", "effects")
     outbox = Outbox(db, None, None)
     outbox.add(1, 3, kind="http")
-    outbox.add(4, 5, kind="nobody")
+    outbox.add(4, 5, kind="\x1bnobody")
     outbox.db.execute("UPDATE effectd.outbox SET status = 'dead' WHERE payload = '{\"n\": 3}'")
     before = db.rows("SELECT * FROM effectd.outbox ORDER BY id")
     ca = {"tls_ca_file": certificates / "ca.pem"}
@@ -224,8 +224,8 @@ def test_live_reaches_every_target_and_calls_none(check, db, vhost, certificates
             "exchange": {"type": "amqp", "url": vhost.url, "exchange": "out", "routing_key": "there"},
         }), "--live")
     assert done.rc == 0, done.stderr
-    assert done.stderr.endswith("[database:main] warning: 2 outbox rows of kind nobody are pending, and no relay of this "
-                                "configuration takes them\n") and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.endswith("[database:main] warning: 2 outbox rows of kind \\x1bnobody are pending, and no relay of "
+                                "this configuration takes them\n") and done.stderr.count("\n") == 1, done.stderr
     lines = done.stdout.splitlines()
     for line in ("relay main: 2 rows of kind http are pending, 1 are dead", "target http: it takes connections",
                  "target https: it takes connections, its certificate is trusted",
