@@ -85,6 +85,7 @@ static bool set_up(struct management *m, const struct management_params *p)
 #define SET(option, value) good = good && curl_easy_setopt(m->easy, option, value) == CURLE_OK
 	SET(CURLOPT_ERRORBUFFER, m->error);
 	SET(CURLOPT_NOSIGNAL, 1L);
+	SET(CURLOPT_QUICK_EXIT, 1L); /* a name server that does not answer costs the timeout, not its own patience */
 	SET(CURLOPT_PROTOCOLS_STR, "http,https");
 	SET(CURLOPT_FOLLOWLOCATION, 0L);
 	SET(CURLOPT_PATH_AS_IS, 1L); /* a queue may be named .. */
@@ -97,8 +98,10 @@ static bool set_up(struct management *m, const struct management_params *p)
 	SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	SET(CURLOPT_SSL_VERIFYPEER, p->tls_verify ? 1L : 0L);
 	SET(CURLOPT_SSL_VERIFYHOST, p->tls_verify ? 2L : 0L);
-	if (p->tls_ca_file)
+	if (p->tls_ca_file) {
 		SET(CURLOPT_CAINFO, p->tls_ca_file);
+		SET(CURLOPT_CAPATH, (char *)NULL); /* or the system's authorities would do as well */
+	}
 	if (p->tls_cert_file) {
 		SET(CURLOPT_SSLCERT, p->tls_cert_file);
 		SET(CURLOPT_SSLKEY, p->tls_key_file);

@@ -12,7 +12,7 @@
 struct management_params {
 	const char *url;             /* http:// or https://; who has a user here needs no other */
 	const char *user, *password; /* where the URL names nobody; password NULL: none */
-	const char *tls_ca_file, *tls_cert_file, *tls_key_file; /* NULL: system's CAs; none */
+	const char *tls_ca_file, *tls_cert_file, *tls_key_file; /* NULL: the system's authorities; none */
 	bool tls_verify;
 };
 
