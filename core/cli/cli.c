@@ -124,7 +124,7 @@ bool cli_option_goes_with(const struct cli_option *o, const struct cli_action *a
 struct options {
 	struct option list[OPTIONS_MAX];
 	const struct cli_option *known[OPTIONS_MAX];
-	char letters[2 * COMMON_COUNT + 3];
+	char letters[2 * OPTIONS_MAX + 3];
 	size_t count;
 };
 

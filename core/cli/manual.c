@@ -272,9 +272,14 @@ static char *read_file(const char *path)
 	FILE *f = fopen(path, "r");
 	for (size_t n; f && (n = fread(chunk, 1, sizeof(chunk), f)) > 0;)
 		buffer_add(&text, chunk, n);
-	if (!f || ferror(f) || fclose(f) != 0 || text.failed || !text.data)
-		fprintf(stderr, "manual: %s cannot be read\n", path);
-	return text.data;
+	const bool good = f && !ferror(f) && !text.failed && text.data;
+	if (f)
+		fclose(f);
+	if (good)
+		return text.data;
+	fprintf(stderr, "manual: %s cannot be read\n", path);
+	buffer_finish(&text);
+	return NULL;
 }
 
 int main(int argc, char **argv)
