@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -185,6 +186,14 @@ static int choose_workers(const struct cli *cli, const struct config_consumer *c
 	return EXIT_FINE;
 }
 
+/* file NULL: stdin. The rejects would be emptied before they are read. */
+static bool reads_its_rejects(const char *file, const char *rejects)
+{
+	struct stat in, out;
+	return (file ? stat(file, &in) : fstat(STDIN_FILENO, &in)) == 0 && stat(rejects, &out) == 0 &&
+	       S_ISREG(out.st_mode) && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
+}
+
 static int feed_consumer(const struct cli *cli, const struct config *config, const char *file)
 {
 	CLEANUP(cli_consumer_destroy) struct consumer *consumer = NULL;
@@ -202,6 +211,9 @@ static int feed_consumer(const struct cli *cli, const struct config *config, con
 		.envelope = cli_option_given(cli, "envelope"),
 		.beyond_window = cli_option_given(cli, "beyond-window"),
 	};
+	if (reads_its_rejects(file, params.rejects_file))
+		return cli_usage_error(cli, "%s is where rejected lines go: give it another name, or choose --rejects",
+				       params.rejects_file);
 	rc = choose_workers(cli, consumer->config, &params.workers);
 	return rc == EXIT_FINE ? feed(cli, &params) : rc;
 }

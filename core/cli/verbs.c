@@ -230,7 +230,8 @@ const struct verb verbs[] = {
 		.examples = "  effectd feed --consumer loyalty orders.jsonl          a JSON body each line\n"
 			    "  effectd feed --consumer loyalty orders.jsonl.zst      also .gz, .xz and .bz2\n"
 			    "  psql -AtXc 'SELECT body FROM lost' | effectd feed --consumer loyalty\n"
-			    "  jq -r .text loyalty.rejects.jsonl | effectd feed --consumer loyalty\n",
+			    "  mv loyalty.rejects.jsonl again.jsonl                  it is emptied at the start\n"
+			    "  jq -r .text again.jsonl | effectd feed --consumer loyalty\n",
 		.notes = "What a delivery or an earlier feed applied is a duplicate, so a feed that was broken off is "
 			 "simply run again. Nothing is parked: what cannot be applied goes to the rejects' file with "
 			 "line number and reason, and the exit code is 1. The daemon may run meanwhile.",

@@ -327,9 +327,9 @@ enum status feed_start(struct feed **ret, const struct feed_params *params, stru
 	if (st == ST_OK && f->stop_fd < 0)
 		st = error_errno(err, ST_INTERNAL, errno, "eventfd");
 	if (st == ST_OK)
-		st = rejects_open(&f->rejects, params->rejects_file, err);
-	if (st == ST_OK)
 		st = input_open(&f->input, params->file, longest, err);
+	if (st == ST_OK) /* last: it empties the file */
+		st = rejects_open(&f->rejects, params->rejects_file, err);
 	for (int i = 0; st == ST_OK && i < params->workers; i++)
 		st = start_feeder(f, &f->feeders[i], err);
 	if (st == ST_OK) {

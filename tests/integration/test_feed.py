@@ -80,6 +80,20 @@ def test_a_line_is_applied_once_however_often_it_is_fed(loyalty, db):
     assert db.value("SELECT sum(points) FROM balances") == sum(orders.points(n) for n in range(1, 501))
 
 
+def test_rejects_are_not_emptied_for_nothing(loyalty, db):
+    """By a mistake in the call, or before they are read."""
+    with open(loyalty.rejects_file, "w", encoding="utf-8") as file:
+        file.write(text([order(1)]))
+    assert loyalty.daemon.command(*loyalty.arguments("absent.jsonl")).rc == 78
+    with open(loyalty.rejects_file, encoding="utf-8") as file:
+        by_pipe = subprocess.run([build.EFFECTD, *loyalty.arguments("-c", loyalty.daemon.file)], stdin=file,
+                                 capture_output=True, text=True, check=False, timeout=30)
+    by_name = loyalty.daemon.command(*loyalty.arguments(loyalty.rejects_file))
+    assert by_pipe.returncode == by_name.rc == 2
+    assert all("rejects.jsonl is where rejected lines go" in done.stderr for done in (by_pipe, by_name))
+    assert len(loyalty.rejects()) == 1 and not credited(db)
+
+
 def test_what_a_delivery_applied_is_a_duplicate_and_the_other_way_round(loyalty, db, vhost, publisher):
     vhost.declare("loyalty")
     assert loyalty([order(1)]) == {"applied": 1}
