@@ -140,7 +140,8 @@ static const struct config_key database_keys[] = {
 	{ "retention_batch", KEY_INT, AT(retention_batch), .fallback = "50000", .min = 100, .max = 1000000,
 	  .reload = RELOAD_CONSUMER, .help = "Claims that are deleted in one transaction." },
 	{ "retention_pause", KEY_DURATION, AT(retention_pause_ms), .fallback = "200ms", .min = 0, .max = MIN,
-	  .reload = RELOAD_CONSUMER, .help = "Between two such transactions; never shorter than the one before took." },
+	  .reload = RELOAD_CONSUMER,
+	  .help = "Between two such transactions; never shorter than twice what the one before took." },
 };
 #undef AT
 #undef CONTENT

@@ -12,7 +12,7 @@ struct prune {
 	const char *consumer;
 	bool all;           /* whatever their age, daily ones too: the consumer is forgotten */
 	int64_t batch_rows; /* at most; a batch that runs into statement_timeout is halved */
-	int64_t pause_ms;   /* between batches, and never shorter than the batch took */
+	int64_t pause_ms;   /* between batches, and never shorter than twice the time that the batch took */
 	struct waiter *waiter;
 	/* After each batch; may be NULL. */
 	void (*progress)(void *arg, const char *consumer, int64_t rows);

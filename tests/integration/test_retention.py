@@ -202,18 +202,20 @@ def test_a_claim_within_the_window_still_makes_a_duplicate_and_one_beyond_it_doe
 # --- batches ---
 
 
-def test_batches_go_on_with_a_pause_after_each_until_nothing_is_left(stage, pass_now):
+@pytest.mark.parametrize("pause_ms, takes_ms, apart_ms", [(60, 0, 60), (0, 20, 3 * 20)])
+def test_batches_go_on_with_a_pause_after_each_until_nothing_is_left(stage, pass_now, pause_ms, takes_ms, apart_ms):
+    """As long as told, and at least twice as long as the batch took."""
     register(stage.db, 30)
     age(stage.db, 1050, 50)
     age(stage.db, 10, 5, prefix="new")
     stage.db.execute("CREATE TABLE deletes (rows bigint, at timestamptz); CREATE FUNCTION note() RETURNS trigger "
-                     "LANGUAGE plpgsql AS $$BEGIN INSERT INTO deletes SELECT count(*), clock_timestamp() FROM gone; "
-                     "RETURN NULL; END$$; CREATE TRIGGER note AFTER DELETE ON effectd.processed_messages "
+                     f"LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep({takes_ms / 1000}); INSERT INTO deletes SELECT "
+                     "count(*), clock_timestamp() FROM gone; RETURN NULL; END$$; CREATE TRIGGER note AFTER DELETE ON effectd.processed_messages "
                      "REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note()")
-    assert deleted(pass_now(retention_batch=200, retention_pause="50ms")) == {CONSUMER: 1050}
+    assert deleted(pass_now(retention_batch=200, retention_pause=f"{pause_ms}ms")) == {CONSUMER: 1050}
     sizes, times = zip(*stage.db.rows("SELECT rows, at FROM deletes ORDER BY at"))
     assert list(sizes) == [200] * 5 + [50]
-    assert all(later - at >= timedelta(milliseconds=50) for at, later in itertools.pairwise(times))
+    assert all(later - at >= timedelta(milliseconds=apart_ms) for at, later in itertools.pairwise(times))
     assert len(stage.claims()) == 10
 
 
