@@ -6,6 +6,7 @@
 #include "retention/registry.h"
 #include "run/params.h"
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -256,6 +257,7 @@ static void check_database(struct check *c, const struct config_database *config
 
 void check_live(struct check *c)
 {
+	signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of its session, and libcurl leaves this to us */
 	for (size_t i = 0; i < c->config->database_count; i++)
 		check_database(c, &c->config->databases[i]);
 	for (size_t i = 0; i < c->config->broker_count; i++)
