@@ -117,6 +117,8 @@ static int write_project(struct cli *cli, const struct language *language, const
 	}
 	const int rc = cli_print(cli, &out);
 	cli_message(cli, "next: cd %s && %s", name, language->next);
+	cli_message(cli, "with EFFECTD_TEST_DATABASE='dbname=SCRATCH' its test applies the samples to that database; "
+			 "without, it only looks at the section");
 	return rc;
 }
 

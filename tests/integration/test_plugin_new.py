@@ -66,6 +66,24 @@ def test_a_new_project_builds_and_passes_its_test(language, installed, ask, plac
     assert empty_db.value(f"SELECT count(*) FROM {name}") == SAMPLES
 
 
+def test_a_project_s_samples_may_be_bad_ones_as_well(installed, ask, tmp_path, empty_db):
+    """What golden.jsonl calls parked must be rejected each time; what it does not, must not."""
+    run(ask("effectd"), "plugin", "new", "mixed", "--lang", "sql", cwd=tmp_path)
+    folder = tmp_path / "mixed"
+    env = {**installed.env, "EFFECTD_TEST_DATABASE": empty_db.conninfo, "EFFECTD": ask("effectd")}
+    with open(folder / "samples.jsonl", "a", encoding="utf-8") as samples:
+        samples.write('{"id": "a-4", "customer_id": "seven", "amount": 1}\n')
+    file = tmp_path / "effectd.ini"
+    file.write_text(config.text({"effectd": {"plugin_dir": ask("plugindir"), "include": "mixed/mixed.ini"},
+                                 "broker:main": {"url": "amqp://nobody@127.0.0.1/"},
+                                 "database:main": {"conninfo": empty_db.conninfo}}))
+    failed = subprocess.run(["./test.py"], cwd=folder, env=env, capture_output=True, text=True)
+    assert failed.returncode == 1, "it is not in golden.jsonl"
+    run(ask("effectd"), "try", "-c", file, "--write-golden", folder / "golden.jsonl", folder / "samples.jsonl")
+    run("./test.py", cwd=folder, env=env)
+    assert empty_db.value("SELECT count(*) FROM mixed") == SAMPLES
+
+
 def test_the_new_plugins_run_beside_each_other(installed, ask, place, db, vhost, publisher, daemon, runtime_dir):
     names = [name for name in map(consumer, LANGUAGES) if os.path.exists(os.path.join(place, name))]
     sections = config.base(db, vhost, runtime_dir)
