@@ -110,6 +110,13 @@ static void check_queue(struct inspected *b, const struct config_consumer *confi
 		check_fact(c, s.title, "queue %s does not exist yet: it will be made (declare = yes)", config->queue);
 		return;
 	}
+	if (st == ST_REFUSED && err.code == 404) {
+		check_problem(
+			c, EXIT_CONFIGURATION, config->queue_place, s.section, "queue",
+			"there is no queue %s on the broker: whoever publishes makes it, or effectd with declare = yes",
+			config->queue);
+		return;
+	}
 	if (st != ST_OK) {
 		check_error(c, &s, config->queue_place, "queue", check_peer_exit_code(&err), &err);
 		return;

@@ -176,6 +176,15 @@ static int wrong_option(const struct cli *cli, const struct options *all, bool a
 		    : cli_usage_error(cli, "there is no option %s", word);
 }
 
+static int print_help(const struct verb *verb)
+{
+	if (verb)
+		help_print_verb(verb, stdout);
+	else
+		help_print(stdout);
+	return fflush(stdout) == 0 ? EXIT_FINE : EXIT_FAILED;
+}
+
 enum { PARSED = -1 }; /* go on; else the exit code */
 
 /* Parses options up to the first argument (stop_at_argument), or all, moving arguments behind them. */
@@ -197,11 +206,7 @@ static int parse_options(struct cli *cli, int argc, char **argv, bool stop_at_ar
 			cli->json = true;
 			break;
 		case COMMON_HELP:
-			if (cli->verb)
-				help_print_verb(cli->verb, stdout);
-			else
-				help_print(stdout);
-			return fflush(stdout) == 0 ? EXIT_FINE : EXIT_FAILED;
+			return print_help(cli->verb);
 		case COMMON_VERSION:
 			return cmd_version(cli, 0, NULL);
 		default:
@@ -273,6 +278,13 @@ static int unknown_action(const struct cli *cli, const char *word)
 		    : cli_usage_error(cli, "there is no `%s %s`: %s", cli->verb->name, word, all);
 }
 
+/* `effectd help` and `effectd help COMMAND`, since many try it first. */
+static int run_help(const struct cli *cli, const char *word)
+{
+	const struct verb *verb = word ? cli_find_verb(word) : NULL;
+	return word && !verb ? unknown_command(cli, word) : print_help(verb);
+}
+
 static int run_verb(struct cli *cli, int argc, char **argv)
 {
 	const struct verb *verb = cli->verb;
@@ -303,6 +315,8 @@ int cli_main(int argc, char **argv)
 	}
 	const int at = optind; /* of the command; getopt takes it for the program's name */
 	const struct verb *verb = cli_find_verb(argv[at]);
+	if (!verb && strcmp(argv[at], "help") == 0)
+		return run_help(&cli, argv[at + 1]);
 	if (!verb)
 		return unknown_command(&cli, argv[at]);
 	cli.verb = verb;

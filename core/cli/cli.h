@@ -98,7 +98,7 @@ int cli_exit_code(const struct error *err);
 /* Reads the configuration; problems go to stderr with their number, and the answer is EXIT_CONFIGURATION. */
 int cli_load_config(const struct cli *cli, struct config **ret) MUST_USE;
 
-/* The section of --consumer NAME, which was given. */
+/* The section of --consumer NAME; without it that of the only consumer. Else it is said what there is. */
 int cli_find_consumer(const struct cli *cli, const struct config *config, const struct config_consumer **ret) MUST_USE;
 
 /* The consumer of --consumer NAME with its plugin loaded; what is wrong with it goes to stderr. */

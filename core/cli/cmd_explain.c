@@ -16,7 +16,7 @@ static const char story_sql[] = "SELECT " ROWS_TIME_SQL(
 		"  'applied, in the transaction of this claim; its event''s day is ' || event_day"
 		"  FROM effectd.processed_messages_daily WHERE consumer = $1 AND message_key = $2"
 		" UNION ALL SELECT first_seen_at, 'parked',"
-		"  format('row %s, %s for %s%s: %s; %s attempts, %s crashes, delivered %s times%s', id, status, reason,"
+		"  format('row %s, %s for %s%s: %s; attempts: %s, crashes: %s, deliveries: %s%s', id, status, reason,"
 		"   ' ' || sqlstate, coalesce(detail, 'no detail'), attempts, crashes, deliveries,"
 		"   '; next attempt at ' || " ROWS_TIME_SQL(
 			"next_attempt_at") ")"
@@ -28,8 +28,8 @@ static const char story_sql[] = "SELECT " ROWS_TIME_SQL(
 					   "effectd.parked_messages AS p"
 					   "   WHERE p.consumer = $1 AND p.message_key = $2 AND p.fingerprint = "
 					   "a.fingerprint)"
-					   " UNION ALL SELECT created_at, 'outbox', format('row %s, %s, %s: %s "
-					   "attempts%s%s', id, kind, status, attempts,"
+					   " UNION ALL SELECT created_at, 'outbox', format('row %s, %s, %s; attempts: "
+					   "%s%s%s', id, kind, status, attempts,"
 					   "   '; sent at ' || " ROWS_TIME_SQL(
 						   "sent_at") ", '; ' || last_error)"
 							      "  FROM effectd.outbox WHERE consumer = $1 AND "
@@ -132,8 +132,6 @@ static int explain(const struct cli *cli, const struct config *config, const cha
 
 int cmd_explain(struct cli *cli, int argc, char **argv)
 {
-	if (!cli_option_given(cli, "consumer"))
-		return cli_usage_error(cli, "whose key is it? --consumer NAME");
 	if (argc != 1)
 		return cli_usage_error(cli, "one key at a time, as the plugin makes it: order-completed:17");
 	struct config *config;

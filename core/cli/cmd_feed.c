@@ -222,8 +222,6 @@ int cmd_feed(struct cli *cli, int argc, char **argv)
 {
 	if (argc > 1)
 		return cli_usage_error(cli, "one file at a time: cat joins several");
-	if (!cli_option_given(cli, "consumer"))
-		return cli_usage_error(cli, "whose lines are they? --consumer NAME");
 	const char *file = argc == 1 && strcmp(argv[0], "-") != 0 ? argv[0] : NULL;
 	if (!file && isatty(STDIN_FILENO))
 		cli_message(cli, "reading lines from the terminal; Ctrl-D ends them");

@@ -357,8 +357,6 @@ int cmd_try(struct cli *cli, int argc, char **argv)
 {
 	if (argc > 1)
 		return cli_usage_error(cli, "one file at a time: cat joins several");
-	if (!cli_option_given(cli, "consumer"))
-		return cli_usage_error(cli, "whose messages are they? --consumer NAME");
 	struct config *config;
 	int rc = cli_load_config(cli, &config);
 	if (rc != EXIT_FINE)

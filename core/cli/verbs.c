@@ -35,12 +35,12 @@ static const struct cli_option check_options[] = {
 };
 
 static const struct cli_option explain_options[] = {
-	{ "consumer", "NAME", "whose key it is" },
+	{ "consumer", "NAME", "whose key it is; default: the only one" },
 	{ NULL },
 };
 
 static const struct cli_option try_options[] = {
-	{ "consumer", "NAME", "whose plugin applies the messages" },
+	{ "consumer", "NAME", "whose plugin applies the messages; default: the only one" },
 	{ "envelope", NULL, "a line is an object with body, routing_key, headers, message_id, timestamp, ..." },
 	{ "ignore-claim", NULL, "apply although the key may be claimed" },
 	{ "twice", NULL, "each message a second time behind itself: nothing may be applied then" },
@@ -50,7 +50,7 @@ static const struct cli_option try_options[] = {
 };
 
 static const struct cli_option feed_options[] = {
-	{ "consumer", "NAME", "whose plugin applies the lines" },
+	{ "consumer", "NAME", "whose plugin applies the lines; default: the only one" },
 	{ "envelope", NULL, "a line is an object with body, routing_key, headers, message_id, timestamp, ..." },
 	{ "rejects", "FILE", "where rejected lines go; default NAME.rejects.jsonl" },
 	{ "beyond-window", NULL, "also what is older than the window: an earlier copy's claim may be gone" },

@@ -135,6 +135,9 @@ typedef void config_report(void *arg, const struct config_problem *problem);
  * returns ST_INVALID if there was any. What check, start and reload all call. */
 enum status config_load(struct config **ret, const char *path, config_report *report, void *arg) MUST_USE;
 
+/* Where the plugins that come with effectd are installed: plugin_dir's default. */
+extern const char config_shipped_plugin_dir[];
+
 /* Only runtime_dir, as far as path can be read: for those who ask a daemon whose files are wrong by now. free() it;
  * NULL: out of memory. */
 char *config_read_runtime_dir(const char *path);

@@ -183,7 +183,9 @@ static void read_file(struct loader *l, const char *path, struct config_place pl
 		if (place.file)
 			loader_problem(l, place, "effectd", "include", "%s %s", path, err.text);
 		else
-			loader_problem(l, (struct config_place){ path, 0 }, NULL, NULL, "%s", err.text);
+			loader_problem(l, (struct config_place){ path, 0 }, NULL, NULL,
+				       "%s: -c FILE names another, `effectd config default` prints a complete sample",
+				       err.text);
 		return;
 	}
 	AUTOFREE char *data = content.data;

@@ -37,9 +37,11 @@ static const char *const target_types[] = {
 static const char *const bodies[] = { [BODY_PAYLOAD] = "payload", [BODY_ENVELOPE] = "envelope", NULL };
 static const char *const methods[] = { "POST", "PUT", "PATCH", NULL };
 
+const char config_shipped_plugin_dir[] = EFFECTD_PLUGIN_DIR;
+
 #define AT(field) .offset = offsetof(struct config_process, field)
 static const struct config_key process_keys[] = {
-	{ "plugin_dir", KEY_PATH, AT(plugin_dir), .fallback = EFFECTD_PLUGIN_DIR, .reload = RELOAD_CONSUMER,
+	{ "plugin_dir", KEY_PATH, AT(plugin_dir), .fallback = config_shipped_plugin_dir, .reload = RELOAD_CONSUMER,
 	  .help = "Where plugins are looked up that are named without a directory. The default is the folder of the "
 		  "shipped ones: lib/effectd/plugins below the prefix that effectd was built for." },
 	{ "include", KEY_INCLUDE, .sample = "conf.d/*.ini", .reload = RELOAD_LIVE,

@@ -69,7 +69,7 @@ static const char *judge(const struct exact *x, const struct item *item, enum pa
 	const int64_t now_us = clock_mono_us() + x->days.ahead_us;
 	*ret = PARK_EXPIRED;
 	if (!item->beyond_window && (item->day < x->days.floor || item->day < day_of(now_us - x->days.window_us)))
-		return "its event is older than the consumer's window: an earlier copy's claim may be gone";
+		return "its event is " OLDER_THAN_WINDOW;
 	*ret = PARK_FUTURE;
 	if (item->day > day_of(now_us) + FUTURE_DAYS)
 		return "its event lies more than two days ahead: there is no day for its claim yet";

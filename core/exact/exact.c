@@ -248,8 +248,7 @@ static enum exact_result enter(struct exact *x, struct item *item, struct error 
 			   "the process died again and again with this message inside the plugin");
 		break;
 	case ENTRY_EXPIRED:
-		fault_park(x, item, PARK_EXPIRED, false, NULL,
-			   "it is older than the consumer's window: an earlier copy's claim may be gone");
+		fault_park(x, item, PARK_EXPIRED, false, NULL, "it is " OLDER_THAN_WINDOW);
 		break;
 	case ENTRY_GONE:
 		d->gone = item->skipped = true;
@@ -286,10 +285,8 @@ static void park_expired(struct exact *x, struct item *item)
 	if (event_ms >= x->oldest_event_ms)
 		return;
 	fault_park(x, item, PARK_EXPIRED, false, NULL,
-		   event_ms
-			   ? "it is older than the consumer's window: an earlier copy's claim may be gone"
-			   : "neither its key nor its timestamp says how old it is, and an earlier copy's claim may be "
-			     "gone");
+		   event_ms ? "it is " OLDER_THAN_WINDOW
+			    : "neither its key nor its timestamp says how old it is, and " CLAIM_MAY_BE_GONE);
 }
 
 /* Asks the plugin what effect this message names. */

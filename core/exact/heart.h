@@ -134,6 +134,10 @@ enum status claim_undo_send(struct exact *x, size_t n, int *ret_sent, struct err
 enum status days_read(struct exact *x, struct pg_session *s, struct error *err) MUST_USE;
 void days_set(struct item *item, int64_t event_us);
 void days_judge(struct exact *x, struct item *item);
+
+/* Why it is parked or rejected as expired, and what a person can do: `parked retry` and `feed` have the option. */
+#define CLAIM_MAY_BE_GONE "an earlier copy's claim may be gone; --beyond-window applies it all the same"
+#define OLDER_THAN_WINDOW "older than the consumer's window: " CLAIM_MAY_BE_GONE
 bool days_storable(const struct item *item); /* its day fits into parked_messages */
 enum status days_look_again(struct exact *x, bool *ret_changed, struct error *err) MUST_USE;
 

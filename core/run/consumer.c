@@ -1,6 +1,7 @@
 #include "run/consumer.h"
 #include "plugin/instance.h"
 #include "run/params.h"
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,16 @@ void consumer_report_setting(void *reporter, const struct plugin_setting *settin
 	r->report(r->arg, &problem);
 }
 
+/* A name that is not in a plugin_dir of one's own is mostly that of a plugin that comes with effectd. */
+static void point_to_shipped(const char *plugin_dir, const char *name, struct error *err)
+{
+	if (err->code == ENOENT && !strchr(name, '/') && strcmp(plugin_dir, config_shipped_plugin_dir) != 0)
+		error_set(err, err->status,
+			  "%s is not in plugin_dir, %s; the plugins that come with effectd are in %s: copy it, or name "
+			  "it with its path",
+			  name, plugin_dir, config_shipped_plugin_dir);
+}
+
 size_t consumer_load(struct consumer *c, const char *plugin_dir, config_report *report, void *arg)
 {
 	const struct plugin *plugin = NULL;
@@ -50,6 +61,7 @@ size_t consumer_load(struct consumer *c, const char *plugin_dir, config_report *
 	if (st == ST_OK)
 		st = plugin_check_consumer(plugin, c->config->name, &err);
 	if (st != ST_OK) {
+		point_to_shipped(plugin_dir, c->config->plugin, &err);
 		report(arg, &(struct config_problem){ c->config->plugin_place, r.section, "plugin", err.text });
 		return 1;
 	}

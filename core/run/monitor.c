@@ -125,9 +125,10 @@ void monitor_tell_status(struct monitor *m)
 		for (size_t j = 0; j < OUTCOME_COUNT; j++)
 			sums[j] += counter_get(&m->view->consumers[i]->counters.outcomes[j]);
 	const char *first = buffer_text(&reasons);
-	sd_notifyf(0, "STATUS=%s%.*s; %zu consumers; %" PRIu64 " applied, %" PRIu64 " duplicate, %" PRIu64 " parked",
+	sd_notifyf(0, "STATUS=%s%.*s; %zu consumer%s; %" PRIu64 " applied, %" PRIu64 " duplicate, %" PRIu64 " parked",
 		   m->ready ? "ready" : "not ready: ", (int)strcspn(first, "\n"), first, m->view->consumer_count,
-		   sums[OUTCOME_APPLIED], sums[OUTCOME_DUPLICATE], sums[OUTCOME_PARKED]);
+		   m->view->consumer_count == 1 ? "" : "s", sums[OUTCOME_APPLIED], sums[OUTCOME_DUPLICATE],
+		   sums[OUTCOME_PARKED]);
 }
 
 void monitor_started(struct monitor *m)

@@ -1,6 +1,7 @@
 """effectd check, config and the command line, as a person or a deployment script calls them."""
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -87,6 +88,15 @@ def test_a_plugin_s_path_starts_at_the_folder_of_its_file(check, tmp_path):
     assert "mine.so: No such file" in check(sections).stderr
 
 
+def test_a_plugin_that_is_not_in_ones_own_folder_may_be_one_that_comes_with_effectd(check, tmp_path):
+    shipped = re.search(r"^#?plugin_dir = (\S+)", effectd("config", "default").stdout, re.MULTILINE).group(1)
+    sections = {**OFFLINE, "effectd": {"plugin_dir": tmp_path}, "consumer:loyalty": {"plugin": "x.so", "queue": "q"}}
+    assert f"x.so is not in plugin_dir, {tmp_path}; the plugins that come with effectd are in {shipped}" in \
+        check(sections).stderr
+    sections["consumer:loyalty"]["plugin"] = "./x.so"
+    assert "come with effectd" not in check(sections).stderr, "a path is not looked up"
+
+
 def test_problems_of_the_file_come_as_json_too(check):
     done = check("[effectd]\nlog_levl = info\n", "--json")
     found = json.loads(done.stdout)
@@ -98,6 +108,7 @@ def test_problems_of_the_file_come_as_json_too(check):
 def test_a_file_that_is_not_there_is_a_configuration_problem():
     done = effectd("check", "-c", "/nowhere/effectd.ini")
     assert done.rc == 78 and "/nowhere/effectd.ini: cannot be read: No such file" in done.stderr
+    assert "-c FILE" in done.stderr and "effectd config default" in done.stderr, "and what to do"
 
 
 def test_a_configuration_without_consumers_would_run_nothing(check):
@@ -140,7 +151,8 @@ def test_live_finds_every_statement_without_its_table_and_a_missing_queue_in_one
     assert done.rc == 78
     for name in ("entry", "batch_entries"):
         assert f"[consumer:loyalty] plugin: statement {name}: " in done.stderr and "42P01" in done.stderr
-    assert "[consumer:analytics] queue: " in done.stderr and "absent" in done.stderr
+    assert "[consumer:analytics] queue: there is no queue absent on the broker: " in done.stderr
+    assert "declare = yes" in done.stderr, "and what to do"
     assert done.stderr.endswith("3 problems\n")
 
 

@@ -105,6 +105,35 @@ def test_help_leads_with_examples_and_names_every_option():
             assert "-c, --config" in done.stdout or verb is None, verb
 
 
+def test_help_is_a_command_for_those_who_try_it(file):
+    assert effectd("help").stdout == effectd("--help").stdout != ""
+    assert effectd("help", "parked").stdout == effectd("parked", "--help").stdout
+    done = effectd("help", "parkd")
+    assert done.rc == 2 and "did you mean parked?" in done.stderr
+
+
+ABOUT_ONE = [["explain", "k"], ["try"], ["feed", "--beyond-window", "--rejects", "/dev/null"]]
+
+
+def test_the_only_consumer_need_not_be_named(stage):
+    daemon = stage.daemon(process=PLUGINS)
+    for args in ABOUT_ONE:
+        done = effectd(*args, "-c", daemon.file, stdin=json.dumps(script("k")) + "\n")
+        assert done.rc == 0, (args, done)
+
+
+def test_one_of_several_consumers_must_be_named_and_a_wrong_name_is_put_right(file):
+    consumers = {f"consumer:{name}": config.consumer("scripted", name) for name in ("work", "play")}
+    path = file({"broker:main": {"url": "amqp://a@127.0.0.1:1/"}, "database:main": {"conninfo": "port=1"}, **consumers})
+    for args in ABOUT_ONE:
+        done = effectd(*args, "-c", path)
+        assert done.rc == 2 and "--consumer NAME is missing: there is work or play" in done.stderr, (args, done)
+        done = effectd(*args, "--consumer", "wrok", "-c", path)
+        assert done.rc == 78 and "[consumer:wrok]" in done.stderr and "did you mean work?" in done.stderr, (args, done)
+        done = effectd(*args, "--consumer", "nobody", "-c", path)
+        assert done.rc == 78 and "[consumer:nobody]" in done.stderr and "there is work or play" in done.stderr, (args, done)
+
+
 def test_data_goes_to_stdout_as_text_and_as_json(stage):
     stage.declare()
     stage.db.execute(ROWS)

@@ -54,7 +54,7 @@ def test_another_consumer_s_key_of_that_name_is_left_out(stage, explain):
 
 
 @pytest.mark.parametrize("args, rc, words", [
-    (["k"], 2, "--consumer"), (["--consumer", "work"], 2, "one key"), (["--consumer", "no", "k"], 78, "[consumer:no]"),
+    (["--consumer", "work"], 2, "one key"), (["--consumer", "no", "k"], 78, "[consumer:no]"),
 ])
 def test_wrong_calls_say_what_is_right(stage, args, rc, words):
     done = stage.daemon().command("explain", *args)

@@ -133,6 +133,7 @@ def test_what_is_older_than_the_window_is_not_applied_unless_asked_for(loyalty, 
     assert credited(db) == [2]
     (reject,) = loyalty.rejects()
     assert (reject["line"], reject["reason"], reject["key"]) == (1, "expired", "order-completed:1")
+    assert "--beyond-window" in reject["detail"], "and what to do"
     assert loyalty([old, young], "--beyond-window") == {"applied": 1, "duplicate": 1}
     assert credited(db) == [1, 2]
 
@@ -323,7 +324,7 @@ def test_a_program_fault_ends_it_with_the_reason(scripted, stage):
 
 
 @pytest.mark.parametrize("args, rc, words", [
-    ([], 2, "--consumer NAME"), (["--consumer", "nobody"], 78, "[consumer:nobody]"),
+    (["--consumer", "nobody"], 78, "[consumer:nobody]"),
     (["--consumer", "loyalty", "a", "b"], 2, "one file"), (["--consumer", "loyalty", "--workers", "0"], 2, "between 1 and"),
     (["--consumer", "loyalty", "/nowhere.jsonl"], 78, "cannot open /nowhere.jsonl"),
     (["--consumer", "loyalty", "/"], 78, "is a folder"), (["--consumer", "loyalty", "--rejects", "/no/r"], 78, "/no/r"),

@@ -61,9 +61,9 @@ def test_systemd_accepts_the_unit(tmp_path):
 def test_it_hears_ready_a_status_and_stopping(stage, managed, manager):
     with managed(effectd={"summary_interval": "1s"}):
         manager.wait("READY=1")
-        manager.wait("STATUS=ready; 1 consumers; 0 applied, 0 duplicate, 0 parked")
+        manager.wait("STATUS=ready; 1 consumer; 0 applied, 0 duplicate, 0 parked")
         stage.send(script("k"), script("k"), script("p", verdict="reject"))
-        manager.wait("STATUS=ready; 1 consumers; 1 applied, 1 duplicate, 1 parked")
+        manager.wait("STATUS=ready; 1 consumer; 1 applied, 1 duplicate, 1 parked")
         assert manager.count("STOPPING=1") == 0
     manager.wait("STOPPING=1")
     assert manager.count("READY=1") == 1

@@ -242,7 +242,7 @@ def test_text_of_messages_cannot_move_the_terminal(attempt):
 
 
 @pytest.mark.parametrize("args, rc, words", [
-    ([], 2, "--consumer"), (["--consumer", "no"], 78, "[consumer:no]"), (["--consumer", "work", "/nowhere"], 78, "/nowhere"),
+    (["--consumer", "no"], 78, "[consumer:no]"), (["--consumer", "work", "/nowhere"], 78, "/nowhere"),
     (["--consumer", "work", "--golden", "/nowhere"], 78, "/nowhere"),
 ])
 def test_wrong_calls_say_what_is_right(stage, args, rc, words):
