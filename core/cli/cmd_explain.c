@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "base/wait.h"
 #include "cli/rows.h"
+#include "pg/migrate.h"
 #include "run/params.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -121,6 +122,8 @@ static int explain(const struct cli *cli, const struct config *config, const cha
 	struct buffer out = { 0 };
 	params_of_database(section->database, &config->process, "effectd/explain", &params);
 	enum status st = pg_session_open(&s, &params, &wait_alone, &err);
+	if (st == ST_OK)
+		st = migrate_require(s, &err);
 	if (st == ST_OK)
 		st = tell(cli, s, section->name, key, &out, &err);
 	pg_session_destroy(s);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "pg/migrate.h"
 #include "retention/forget.h"
 #include "retention/pass.h"
 #include "run/params.h"
@@ -147,6 +148,8 @@ static enum status forget_on(const struct config_database *database, const char 
 		.pause_ms = database->retention_pause_ms,
 		.waiter = &wait_alone,
 	};
+	if (st == ST_OK)
+		st = migrate_require(s, err);
 	if (st == ST_OK)
 		st = forget_run(&prune, &rows, err);
 	pg_session_destroy(s);

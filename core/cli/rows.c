@@ -1,6 +1,7 @@
 #include "cli/rows.h"
 #include "base/text.h"
 #include "base/wait.h"
+#include "pg/migrate.h"
 #include "run/params.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -146,6 +147,8 @@ static enum status on_one(const struct config *config, const struct config_datab
 	params_of_database(database, &config->process, "effectd/command", &params);
 	params.isolation = "read committed"; /* a chunk that waited for a row goes on with what it is now */
 	enum status st = pg_session_open(&s, &params, &wait_alone, err);
+	if (st == ST_OK)
+		st = migrate_require(s, err);
 	if (st == ST_OK)
 		st = on(arg, s, &(struct rows_place){ database->name, config->database_count == 1 }, err);
 	pg_session_destroy(s);

@@ -1,5 +1,6 @@
 #include "retention/pass.h"
 #include "base/log.h"
+#include "pg/migrate.h"
 #include "retention/prune.h"
 #include "retention/registry.h"
 #include <stdlib.h>
@@ -156,6 +157,8 @@ static enum status with_session(struct pass *p,
 {
 	struct pg_session *s = NULL;
 	enum status st = pg_session_open(&s, &p->app, p->waiter, err);
+	if (st == ST_OK)
+		st = migrate_require(s, err);
 	if (st == ST_OK)
 		st = what(p, s, err);
 	pg_session_destroy(s);

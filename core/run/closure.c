@@ -35,7 +35,9 @@ void worker_close_consumer(struct worker *w, bool for_good, const struct error *
 			  LOG_STR("next", "mend the plugin or its configuration, then `effectd reload`"));
 	} else if (close_for_a_while(w->consumer, &ms)) {
 		log_error("consumer_closed", LOG_ERR(err), LOG_INT("next_try_s", ms / 1000),
-			  LOG_STR("next", "nothing is lost, the queue keeps its messages; mend what the error names"));
+			  LOG_STR("next",
+				  "nothing is lost, the queue keeps its messages; mend what the error names, then "
+				  "`effectd reload` does not wait"));
 	} else {
 		log_debug("consumer_is_closed", LOG_ERR(err));
 	}

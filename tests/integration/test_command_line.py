@@ -175,6 +175,15 @@ def test_servers_that_are_away_are_69(file, runtime_dir):
     assert found == dict.fromkeys(found, 69)
 
 
+def test_a_database_without_effectd_s_tables_is_78_and_how_to_make_them(stage, file, empty_db):
+    path = file(stage.sections(database={"conninfo": empty_db.conninfo}))
+    for command in those_that_reach(DATABASE):
+        if command.args[0] == "migrate":
+            continue  # that is how
+        done = call(command, path)
+        assert done.rc == 78 and "run `effectd migrate up`" in done.stderr, (command, done)
+
+
 def test_a_login_that_is_refused_is_77(stage, file, runtime_dir):
     stage.declare()
     role = f"locked_out_{stage.db.name}"
