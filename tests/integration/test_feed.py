@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -271,6 +272,8 @@ def test_relays_are_told_of_the_rows_that_it_commits(db, vhost, daemon, runtime_
 def test_what_it_waits_for_is_said(scripted, stage):
     """A pipe that gives nothing, then a lock that somebody holds."""
     process = scripted(database={"lock_timeout": "30s"}).start("-", "--beyond-window")
+    too_long = threading.Timer(60, process.kill)  # else its stderr goes on without an end, and without the line
+    too_long.start()
     try:
         with stage.gate() as open_gate:
             assert any("waiting: for more lines" in line for line in process.stderr)
@@ -281,6 +284,7 @@ def test_what_it_waits_for_is_said(scripted, stage):
             open_gate()
         assert process.wait(30) == 0 and "1 applied" in process.stdout.read()
     finally:
+        too_long.cancel()
         process.kill()
 
 
