@@ -30,16 +30,17 @@ void tell_notify(struct tell *t, struct pg_session *s, struct exact *exact)
 	const int64_t now = clock_mono_ms();
 	if (now < t->notify_ms)
 		return;
-	const int64_t last = atomic_load(t->notified_ms);
-	/* Has a sibling told it since our rows were committed? */
-	if (last <= t->rows_ms && now < last + NOTIFY_INTERVAL_MS) {
-		t->notify_ms = last + NOTIFY_INTERVAL_MS;
-		return;
-	}
-	t->notify_ms = WAIT_FOREVER;
-	if (last > t->rows_ms || exact_session_lost(exact))
-		return;
-	atomic_store(t->notified_ms, now);
+	int64_t last = atomic_load(t->notified_ms);
+	do { /* again when a sibling, who wakes at the same time, was faster */
+		/* Has a sibling told it since our rows were committed? */
+		if (last <= t->rows_ms && now < last + NOTIFY_INTERVAL_MS) {
+			t->notify_ms = last + NOTIFY_INTERVAL_MS;
+			return;
+		}
+		t->notify_ms = WAIT_FOREVER;
+		if (last > t->rows_ms || exact_session_lost(exact))
+			return;
+	} while (!atomic_compare_exchange_weak(t->notified_ms, &last, now));
 	struct error err = { 0 };
 	const enum status st = pg_query(s, notify_sql, NULL, 0, NULL, &err);
 	if (st == ST_OK)
