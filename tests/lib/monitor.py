@@ -2,6 +2,7 @@
 import http.client
 import os
 import re
+import shutil
 import socket
 import tempfile
 from collections import namedtuple
@@ -91,8 +92,8 @@ class Metrics:
 class ServiceManager:
     """The receiving end of sd_notify."""
 
-    def __init__(self, folder=None):
-        self._folder = folder or tempfile.mkdtemp(prefix="effectd-notify-")
+    def __init__(self):
+        self._folder = tempfile.mkdtemp(prefix="effectd-notify-")
         self.path = os.path.join(self._folder, "notify")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self.path)
@@ -122,4 +123,4 @@ class ServiceManager:
 
     def close(self):
         self._socket.close()
-        os.unlink(self.path)
+        shutil.rmtree(self._folder)
