@@ -48,10 +48,11 @@ void calls_abandon(struct driver *d);
 int calls_fd(const struct driver *d);
 int64_t calls_wake_ms(const struct driver *d);
 
-#define CALLS_OPS(create_fn)                                                                                 \
-	{                                                                                                    \
-		.create = (create_fn), .destroy = calls_destroy, .ready = calls_ready, .begin = calls_begin, \
-		.pump = calls_pump, .abandon = calls_abandon, .fd = calls_fd, .wake_ms = calls_wake_ms,      \
+#define CALLS_OPS(create_fn, bytes)                                                                         \
+	{                                                                                                   \
+		.key_most = (bytes), .create = (create_fn), .destroy = calls_destroy, .ready = calls_ready, \
+		.begin = calls_begin, .pump = calls_pump, .abandon = calls_abandon, .fd = calls_fd,         \
+		.wake_ms = calls_wake_ms,                                                                   \
 	}
 
 /* Keeps the beginning of an answer; for CURLOPT_WRITEFUNCTION and CURLOPT_HEADERFUNCTION. */

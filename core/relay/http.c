@@ -225,4 +225,4 @@ static enum status create(struct driver **ret, struct lane *lane, struct error *
 	return calls_create(ret, lane, &http_driver, &http_protocol, err);
 }
 
-const struct driver_ops http_driver = CALLS_OPS(create);
+const struct driver_ops http_driver = CALLS_OPS(create, INT32_MAX);

@@ -337,7 +337,7 @@ static bool exchange(struct lane *l, bool lease)
 		.leases = l->leases,
 		.lease_count = l->shown.kind_count,
 		.lease_ms = l->config->lease_ms,
-		.wants_digest = l->target.config->type != TARGET_HTTP,
+		.key_most = l->driver->ops->key_most,
 		.envelope = l->target.config->body == BODY_ENVELOPE,
 	};
 	rows_init(&marks);

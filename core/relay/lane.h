@@ -25,6 +25,8 @@ struct lane;
 /* How one type of target is called. Everything happens in the lane's thread; nothing waits but begin() of a broker that
  * is slow to read. */
 struct driver_ops {
+	/* A key of more bytes than this goes out as its digest. */
+	int32_t key_most;
 	enum status (*create)(struct driver **ret, struct lane *lane, struct error *err);
 	void (*destroy)(struct driver *d);
 	/* May a call begin now? It may connect for that. */

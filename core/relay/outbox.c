@@ -14,7 +14,7 @@ static const char planner_sql[] = "SELECT pg_catalog.set_config(name, 'off', fal
 
 static const char listen_sql[] = "LISTEN " RELAY_CHANNEL;
 
-/* $1 kind, $2 how many, $3 lease in ms, $4 wants a digest, $5 wants an envelope.
+/* $1 kind, $2 how many, $3 lease in ms, $4 bytes above which a key needs a digest, $5 wants an envelope.
  *
  * `seen` is the row as this statement's snapshot has it, `due` as it is now that it is locked: where they differ,
  * somebody has just made the row due after the one before it ended, which the snapshot does not show yet. Such a row is
@@ -43,7 +43,8 @@ static const char lease_sql[] =
 	"  next_attempt_at = CASE WHEN judged.free THEN o.next_attempt_at ELSE judged.later END"
 	" FROM judged WHERE o.id = judged.id"
 	" RETURNING o.id, judged.free, o.leased_until, o.attempts::int8, o.idempotency_key,"
-	"  CASE WHEN $4 THEN encode(sha256(convert_to(o.idempotency_key, 'UTF8')), 'hex') END,"
+	"  CASE WHEN octet_length(o.idempotency_key) > $4 THEN encode(sha256(convert_to(o.idempotency_key, 'UTF8')), "
+	"'hex') END,"
 	"  CASE WHEN NOT judged.free THEN NULL WHEN $5 THEN jsonb_build_object('id', o.id, 'kind', o.kind,"
 	"   'consumer', o.consumer, 'message_key', o.message_key, 'idempotency_key', o.idempotency_key,"
 	"   'created_at', o.created_at, 'payload', o.payload)::text ELSE o.payload::text END,"
@@ -177,12 +178,13 @@ static enum status send_marks(struct pg_session *s, struct arena *arena, struct 
 static enum status send_lease(struct pg_session *s, const struct outbox_exchange *x, const struct outbox_lease *lease,
 			      struct error *err)
 {
-	char most[8], ms[8];
-	const char digest = (char)x->wants_digest, envelope = (char)x->envelope;
+	char most[8], ms[8], key_most[4];
+	const char envelope = (char)x->envelope;
 	pg_put64(most, lease->most);
 	pg_put64(ms, (uint64_t)x->lease_ms);
-	const char *const data[] = { lease->kind->name, most, ms, &digest, &envelope };
-	const int lengths[] = { (int)strlen(lease->kind->name), sizeof(most), sizeof(ms), 1, 1 };
+	pg_put32(key_most, (uint32_t)x->key_most);
+	const char *const data[] = { lease->kind->name, most, ms, key_most, &envelope };
+	const int lengths[] = { (int)strlen(lease->kind->name), sizeof(most), sizeof(ms), sizeof(key_most), 1 };
 	static const int formats[] = { 1, 1, 1, 1, 1 };
 	return pg_send(s, "lease", &(struct pg_values){ ARRAY_LEN(lengths), data, lengths, formats }, err);
 }

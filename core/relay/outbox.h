@@ -24,7 +24,8 @@ struct outbox_exchange {
 	struct outbox_lease *leases;
 	size_t lease_count;
 	int64_t lease_ms;
-	bool wants_digest, envelope;
+	int32_t key_most; /* bytes: of a longer key the digest is wanted */
+	bool envelope;
 
 	struct rows leased; /* what came, the caller's; initialised by its owner */
 	size_t fenced;      /* marks that met a row which is not ours any more */

@@ -300,6 +300,7 @@ static bool away(const struct driver *d)
 }
 
 const struct driver_ops amqp_driver = {
+	.key_most = MESSAGE_ID_MAX,
 	.create = create,
 	.destroy = destroy,
 	.ready = ready,

@@ -21,7 +21,7 @@ struct row {
 	int64_t until_ms;  /* our lease, on clock_mono_ms(): not later than PostgreSQL's */
 	int64_t attempts;  /* this one counted */
 	struct str key;    /* idempotency key */
-	struct str digest; /* SHA-256 of it, hexadecimal, where the target asks for it */
+	struct str digest; /* SHA-256 of it, hexadecimal, where the target cannot take the key */
 	struct str body, headers /* a JSON object */, ordering_key;
 	size_t bytes; /* of memory */
 

@@ -256,4 +256,4 @@ static enum status create(struct driver **ret, struct lane *lane, struct error *
 	return calls_create(ret, lane, &smtp_driver, &smtp_protocol, err);
 }
 
-const struct driver_ops smtp_driver = CALLS_OPS(create);
+const struct driver_ops smtp_driver = CALLS_OPS(create, 0);
