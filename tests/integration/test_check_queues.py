@@ -16,6 +16,8 @@ from lib.ports import free_ports
 from lib.rabbit import PASSWORD, USER, Rabbit
 from lib.wait import wait_until
 
+pytestmark = pytest.mark.slow  # a broker of its own, with the management plugin
+
 TLS = """\
 management.ssl.ip = 127.0.0.1
 management.ssl.port = {port}
@@ -236,7 +238,6 @@ def test_who_asks_and_over_what(check, broker, certificates):
             assert known not in said and "has 0 messages ready; its arguments and policies are not known" in said
 
 
-@pytest.mark.slow
 def test_what_is_not_told_is_not_waited_for_long(check, broker):
     """An interface that says nothing: one timeout, not one for each queue. One that has no statistics of a queue yet, in
     which its policies stand: it may have them soon."""
