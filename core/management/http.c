@@ -2,13 +2,13 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "client/client.h"
 #include "management/private.h"
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-	CONNECT_TIMEOUT_MS = 5000,
 	ANSWER_TIMEOUT_MS = 10000,     /* a node that is busy with statistics takes its time */
 	ANSWER_MAX = 16 * 1024 * 1024, /* a queue's answer lists its consumers */
 	PATIENCE_MS = 6000, /* a queue tells of itself every 5 s, and only then the interface knows its policies */
@@ -81,31 +81,15 @@ static enum status take_url_apart(struct management *m, const struct management_
 
 static bool set_up(struct management *m, const struct management_params *p)
 {
-	bool good = true;
+	const struct client_tls tls = { p->tls_ca_file, p->tls_cert_file, p->tls_key_file, p->tls_verify };
+	bool good = client_set_up(m->easy, m->error, &tls);
 #define SET(option, value) good = good && curl_easy_setopt(m->easy, option, value) == CURLE_OK
-	SET(CURLOPT_ERRORBUFFER, m->error);
-	SET(CURLOPT_NOSIGNAL, 1L);
-	SET(CURLOPT_QUICK_EXIT, 1L); /* a name server that does not answer costs the timeout, not its own patience */
 	SET(CURLOPT_PROTOCOLS_STR, "http,https");
-	SET(CURLOPT_FOLLOWLOCATION, 0L);
 	SET(CURLOPT_PATH_AS_IS, 1L); /* a queue may be named .. */
-	SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-	SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
 	SET(CURLOPT_TIMEOUT_MS, (long)ANSWER_TIMEOUT_MS);
 	SET(CURLOPT_USERAGENT, "effectd/" EFFECTD_VERSION);
 	SET(CURLOPT_WRITEFUNCTION, on_body);
 	SET(CURLOPT_WRITEDATA, m);
-	SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	SET(CURLOPT_SSL_VERIFYPEER, p->tls_verify ? 1L : 0L);
-	SET(CURLOPT_SSL_VERIFYHOST, p->tls_verify ? 2L : 0L);
-	if (p->tls_ca_file) {
-		SET(CURLOPT_CAINFO, p->tls_ca_file);
-		SET(CURLOPT_CAPATH, (char *)NULL); /* or the system's authorities would do as well */
-	}
-	if (p->tls_cert_file) {
-		SET(CURLOPT_SSLCERT, p->tls_cert_file);
-		SET(CURLOPT_SSLKEY, p->tls_key_file);
-	}
 #undef SET
 	return good;
 }

@@ -1,11 +1,12 @@
 #include "relay/calls.h"
 #include "base/fault.h"
+#include "client/client.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { EVENTS = 64, CONNECT_TIMEOUT_MS = 5000 };
+enum { EVENTS = 64 };
 
 struct calls {
 	struct driver base; /* must be first */
@@ -66,29 +67,13 @@ bool call_create(struct call *c, const struct target *t, const struct protocol *
 	*c = (struct call){ .easy = curl_easy_init() };
 	if (!c->easy)
 		return false;
-	bool good = true;
+	const struct client_tls tls = { config->tls_ca_file, config->tls_cert_file, config->tls_key_file,
+					config->tls_verify };
+	bool good = client_set_up(c->easy, c->error, &tls);
 #define SET(option, value) good = good && curl_easy_setopt(c->easy, option, value) == CURLE_OK
 	SET(CURLOPT_PRIVATE, c);
-	SET(CURLOPT_ERRORBUFFER, c->error);
-	SET(CURLOPT_NOSIGNAL, 1L);
-	/* A name server that does not answer: a call that is over does not wait for the thread that asks it. */
-	SET(CURLOPT_QUICK_EXIT, 1L);
 	SET(CURLOPT_URL, t->url);
-	SET(CURLOPT_FOLLOWLOCATION, 0L);
-	SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-	SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
-	SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	SET(CURLOPT_SSL_VERIFYPEER, config->tls_verify ? 1L : 0L);
-	SET(CURLOPT_SSL_VERIFYHOST, config->tls_verify ? 2L : 0L);
-	if (config->tls_ca_file) {
-		SET(CURLOPT_CAINFO, config->tls_ca_file);
-		SET(CURLOPT_CAPATH, (char *)NULL); /* or the system's authorities would do as well */
-	}
-	if (config->tls_cert_file) {
-		SET(CURLOPT_SSLCERT, config->tls_cert_file);
-		SET(CURLOPT_SSLKEY, config->tls_key_file);
-	}
 	if (t->user)
 		SET(CURLOPT_USERNAME, t->user);
 	if (t->password)
